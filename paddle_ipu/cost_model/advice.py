@@ -39,14 +39,14 @@ def advise(
     """The changes that save memory on the worst IPU, those that save most first."""
     pricing = pricing or Pricing(machine.processor)
     worst = report.worst
-    found = []
+    advices = []
     for change, option, changed in _changes(program):
         after = predict_memory(changed, machine, pricing, livenesses(changed))
         same = next((ipu for ipu in after.ipus if ipu.ipu == worst.ipu), None)
         saves = worst.per_tile - (same.per_tile if same is not None else 0)
         if saves > 0:
-            found.append(Advice(change, option, saves * machine.processor.tiles, after.fits))
-    return sorted(found, key=lambda advice: -advice.saves)
+            advices.append(Advice(change, option, saves * machine.processor.tiles, after.fits))
+    return sorted(advices, key=lambda advice: -advice.saves)
 
 
 def _changes(program: Program) -> Iterator[tuple[str, str, Program]]:

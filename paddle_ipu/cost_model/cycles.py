@@ -168,10 +168,10 @@ def _stages(
     unpriced: dict[str, int] = {}
     for time in operator_times(program, pricing, lives):
         operator = time.operator
-        found = stages.setdefault(time.stage, StageCycles(time.stage, operator.ipu))
-        found.forward = found.forward + time.forward
-        found.backward = found.backward + time.backward
-        found.recompute = found.recompute + time.recompute
+        total = stages.setdefault(time.stage, StageCycles(time.stage, operator.ipu))
+        total.forward = total.forward + time.forward
+        total.backward = total.backward + time.backward
+        total.recompute = total.recompute + time.recompute
         if not time.priced:
             unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
         key = (operator.op_type, operator.source, operator.ipu)
@@ -345,9 +345,9 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
             if tensor.name in program.state:
                 size = (tensor.elements, tensor.bytes, program.state[tensor.name])
                 trained.setdefault(operator.ipu, {})[tensor.name] = size
-    weights = [list(found.values()) for found in trained.values()]
-    reduced = max((sum(b for _, b, _ in found) for found in weights), default=0)
-    states = max((sum(s for _, _, s in found) for found in weights), default=0)
+    weights = [list(group.values()) for group in trained.values()]
+    reduced = max((sum(b for _, b, _ in group) for group in weights), default=0)
+    states = max((sum(s for _, _, s in group) for group in weights), default=0)
     replicas = settings.replicas
     collectives = 0.0
     if replicas > 1:
@@ -366,9 +366,9 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
         streaming = 2.0 * states / split / rate * clock
     cycles = _RULE_CYCLES.get(program.rule, _OTHER_RULE)
     rule = 0.0
-    for found in weights:
+    for group in weights:
         # A replica updates the part whose state it has.
         parts = replicas if settings.state_sharded else 1
-        total = sum((pricing.map(-(-e // parts), 4, cycles) for e, _, _ in found), NOTHING)
+        total = sum((pricing.map(-(-e // parts), 4, cycles) for e, _, _ in group), NOTHING)
         rule = max(rule, total.cycles)
     return {"collectives": collectives, "streaming memory": streaming, "rule": rule}

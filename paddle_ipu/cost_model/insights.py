@@ -46,7 +46,7 @@ def speed_insights(prediction: Prediction, pricing: Pricing | None = None) -> li
     pricing = pricing or Pricing(prediction.machine.processor)
     program, machine = prediction.program, prediction.machine
     before, tiles = prediction.cycles.throughput, machine.processor.tiles
-    found = []
+    insights = []
     for change, option, changed in _changes(prediction):
         after = predict(changed, machine, pricing, livenesses(changed))
         gain = after.cycles.throughput / before - 1 if before else 0.0
@@ -55,10 +55,10 @@ def speed_insights(prediction: Prediction, pricing: Pricing | None = None) -> li
         more = (after.memory.worst.per_tile - prediction.memory.worst.per_tile) * tiles
         throughput, fits = after.cycles.throughput, after.memory.fits
         latency = after.cycles.latency
-        found.append(Insight(change, option, throughput, gain, more, fits, latency=latency))
+        insights.append(Insight(change, option, throughput, gain, more, fits, latency=latency))
     if program.settings.pipelined:
-        found += _balance(prediction)
-    return sorted(found, key=lambda insight: (not insight.fits, -insight.gain))
+        insights += _balance(prediction)
+    return sorted(insights, key=lambda insight: (not insight.fits, -insight.gain))
 
 
 def _balance(prediction: Prediction) -> Iterator[Insight]:

@@ -80,11 +80,13 @@ def read_by_gradient(operator: Operator) -> list[Tensor]:
     reads = operator.gradient_reads
     inputs = _picked(operator.inputs, reads.inputs)
     outputs = _picked(operator.outputs, reads.outputs)
-    found = [t for t in (*inputs, *outputs) if t is not None and t.role in ("activation", "input")]
+    tensors = [
+        t for t in (*inputs, *outputs) if t is not None and t.role in ("activation", "input")
+    ]
     # A sum reads nothing, a product what it multiplies with: not by constants or weights alone.
     if operator.op_type in ("Mul", "Div") and any(t.role == "constant" for t in operator.read):
-        return [t for t in found if t in operator.outputs]
-    return found
+        return [t for t in tensors if t in operator.outputs]
+    return tensors
 
 
 def of_all_iterations(tensor: Tensor) -> Tensor:
@@ -217,8 +219,8 @@ def _best_cuts(operators: Sequence[Operator], roots: Roots) -> list[int]:
         change[at + 1] -= size if at + 1 < len(change) else 0
     alive = list(accumulate(change))
     sums = [0, *accumulate(sizes)]
-    found = [_cuts(alive, sums, parts) for parts in _SEGMENTS if parts <= len(operators)]
-    return min(found, default=(0, []))[1]
+    candidates = [_cuts(alive, sums, parts) for parts in _SEGMENTS if parts <= len(operators)]
+    return min(candidates, default=(0, []))[1]
 
 
 def _cuts(alive: Sequence[int], sums: Sequence[int], parts: int) -> tuple[int, list[int]]:
@@ -284,13 +286,13 @@ class Held:
 
     def marked(self) -> list[Tensor]:
         """Those that were there at the last mark."""
-        found: dict[str, Tensor] = {}
+        live: dict[str, Tensor] = {}
         for name, tensor in self._events[: self._marked]:
             if tensor is None:
-                del found[name]
+                del live[name]
             else:
-                found[name] = tensor
-        return list(found.values())
+                live[name] = tensor
+        return list(live.values())
 
 
 class _Walk:
@@ -417,7 +419,7 @@ class _Walk:
 
 def stage_operators(program: Program) -> dict[int, list[Operator]]:
     """The operators of each of :attr:`Program.stages`, in program order."""
-    found: dict[int, list[Operator]] = {stage: [] for stage in program.stages}
+    groups: dict[int, list[Operator]] = {stage: [] for stage in program.stages}
     for operator in program.operators:
-        found[operator.stage if program.settings.pipelined else operator.ipu].append(operator)
-    return found
+        groups[operator.stage if program.settings.pipelined else operator.ipu].append(operator)
+    return groups

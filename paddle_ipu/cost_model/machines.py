@@ -257,7 +257,7 @@ def _figures(
     path: Path, kind: type[Any], given: Mapping[str, Any], where: str = ""
 ) -> dict[str, Any]:
     known = {field.name: field.type for field in fields(kind) if field.name != "processor"}
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             raise OptionError(
@@ -265,15 +265,15 @@ def _figures(
                 f"{', '.join(known)}"
             )
         if name == "name":
-            found[name] = str(value)
+            figures[name] = str(value)
             continue
         whole = known[name] == "int"
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
             raise _wrong(path, where + name, "a number above 0", value)
         if whole and value != int(value):
             raise _wrong(path, where + name, "a whole number above 0", value)
-        found[name] = int(value) if whole else float(value)
-    return found
+        figures[name] = int(value) if whole else float(value)
+    return figures
 
 
 def _wrong(path: Path, name: str, expected: str, got: object) -> OptionError:

@@ -123,12 +123,12 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
                 for root in roots.of(tensor):
                     reader.setdefault(root.name, set()).add(stage)
     made = {t.name: stage for stage, ops in stages.items() for op in ops for t in op.outputs}
-    found: dict[int, StageLiveness] = {}
+    by_stage: dict[int, StageLiveness] = {}
     for number, stage in enumerate(program.stages):
         outgoing = frozenset(
             name for name, at in made.items() if at == stage and reader.get(name, set()) - {stage}
         )
-        found[stage] = stage_liveness(
+        by_stage[stage] = stage_liveness(
             stages[stage],
             roots,
             training=program.settings.training,
@@ -136,7 +136,7 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
             stashed=stash_depth(program, number) > 1,
             outgoing=outgoing,
         )
-    return found
+    return by_stage
 
 
 def predict_memory(
@@ -148,16 +148,16 @@ def predict_memory(
     ipus = sorted(set(where.values())) or [0]
     sources = {t.name: op.source for op in program.operators for t in op.outputs}
     weights = _weights_by_ipu(program)
-    found, off_chip = [], 0
+    memories, off_chip = [], 0
     for ipu in ipus:
         here = [stage for stage in program.stages if where[stage] == ipu]
         operators = [op for stage in here for op in stages[stage]]
         memory, outside = _ipu_memory(
             program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, sources
         )
-        found.append(memory)
+        memories.append(memory)
         off_chip += outside
-    return MemoryReport(tuple(found), off_chip)
+    return MemoryReport(tuple(memories), off_chip)
 
 
 def _ipu_of(operators: list[Operator]) -> int:
@@ -165,12 +165,12 @@ def _ipu_of(operators: list[Operator]) -> int:
 
 
 def _weights_by_ipu(program: Program) -> dict[int, list[Tensor]]:
-    found: dict[int, dict[str, Tensor]] = {}
+    by_ipu: dict[int, dict[str, Tensor]] = {}
     for operator in program.operators:
         for tensor in operator.read:
             if tensor.role == "weight":
-                found.setdefault(operator.ipu, {})[tensor.name] = tensor
-    return {ipu: list(tensors.values()) for ipu, tensors in found.items()}
+                by_ipu.setdefault(operator.ipu, {})[tensor.name] = tensor
+    return {ipu: list(tensors.values()) for ipu, tensors in by_ipu.items()}
 
 
 def _ipu_memory(
@@ -259,7 +259,7 @@ def _always(
     settings = program.settings
     holdings: list[Holding] = []
     off_chip = 0
-    found: dict[str, int] = {}
+    by_category: dict[str, int] = {}
 
     def place(category: str, tensors: list[tuple[Tensor, int]], on_chip: bool, split: bool) -> None:
         nonlocal off_chip
@@ -270,11 +270,11 @@ def _always(
             sizes.append((tensor, -(-size // parts)))
         total = sum(size for _, size in sizes)
         if on_chip:
-            found[category] = total
+            by_category[category] = total
             holdings.extend(Holding(t.name, category, size) for t, size in sizes)
             return
         off_chip += total
-        found[category] = max((size for _, size in sizes), default=0)
+        by_category[category] = max((size for _, size in sizes), default=0)
 
     place(
         "weights",
@@ -298,12 +298,12 @@ def _always(
                 settings.accumulators_sharded,
             )
     constants = {t.name: t for op in operators for t in op.read if t.role == "constant"}
-    found["constants"] = sum(t.bytes for t in constants.values())
+    by_category["constants"] = sum(t.bytes for t in constants.values())
     inputs = {t.name: t for op in operators for t in op.read if t.role == "input"}
     anchors = {t.name: t for op in operators for t in op.outputs if t.name in program.anchors}
     # The device has one buffer of a stream; the others are the host's.
-    found["streams"] = sum(t.bytes for t in (*inputs.values(), *anchors.values()))
-    return found, holdings, off_chip
+    by_category["streams"] = sum(t.bytes for t in (*inputs.values(), *anchors.values()))
+    return by_category, holdings, off_chip
 
 
 def _code_per_tile(operators: list[Operator], pricing: Pricing, program: Program) -> float:

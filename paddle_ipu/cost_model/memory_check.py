@@ -65,8 +65,8 @@ def _refusal(
     advice = advise(program, choice.machine, report, pricing)
     lines.append("What would help, by IpuStrategy.set_options:")
     lines += [
-        f"  {size(found.saves):>9} less  {found}" + ("; it fits then" if found.fits else "")
-        for found in advice
+        f"  {size(advised.saves):>9} less  {advised}" + ("; it fits then" if advised.fits else "")
+        for advised in advice
     ] or ["  nothing of it; place layers on more IPUs"]
     lines.append(
         "`paddle-ipu plan` looks for a strategy that fits. engine_options={"

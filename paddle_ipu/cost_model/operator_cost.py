@@ -61,10 +61,10 @@ class Pricing(PartCosts):
             operator.serial,
             operator.half_partials,
         )
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._price(operator)
-        return found
+        cost = self._known.get(key)
+        if cost is None:
+            cost = self._known[key] = self._price(operator)
+        return cost
 
     def _price(self, operator: Operator) -> OperatorCost:
         rule = operator.cost

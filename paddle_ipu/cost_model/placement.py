@@ -99,12 +99,12 @@ def _places(program: Program) -> list[int]:
     """Positions in front of which a cut is cheap: fewest bytes alive of those around."""
     count = len(program.operators)
     crossing = crossing_bytes(program, range(count), count)
-    found = []
+    indices = []
     for index in range(1, count):
         around = crossing[max(1, index - _WINDOW) : index + _WINDOW + 1]
         if crossing[index] <= min(around):
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def _shared(program: Program) -> tuple[int, int] | None:
@@ -115,9 +115,9 @@ def _shared(program: Program) -> tuple[int, int] | None:
             if tensor.role == "weight":
                 readers.setdefault(tensor.name, []).append(index)
     apart = [
-        (found[0], found[-1])
-        for found in readers.values()
-        if found[-1] - found[0] > max(_WINDOW, len(program.operators) // 4)
+        (positions[0], positions[-1])
+        for positions in readers.values()
+        if positions[-1] - positions[0] > max(_WINDOW, len(program.operators) // 4)
     ]
     if not apart:
         return None

@@ -87,9 +87,9 @@ def plan(
         batch = program.samples // program.settings.batches_per_step
     pricing = Pricing(machine.processor)
     placements = _placements(program, machine, batch, pricing, fewer)
-    found = _tried(program, machine, pricing, most, placements)
-    if found.candidates or found.too_large or fewer:
-        return found
+    result = _tried(program, machine, pricing, most, placements)
+    if result.candidates or result.too_large or fewer:
+        return result
     return plan(program, machine, batch=batch, most=most, fewer=True)
 
 
@@ -110,17 +110,17 @@ def _tried(
                 if tried == most:
                     break
                 tried += 1
-                found = Candidate(predict(candidate, machine, pricing, lives), cuts)
-                if found.prediction.memory.fits:
-                    fitting.append(found)
+                predicted = Candidate(predict(candidate, machine, pricing, lives), cuts)
+                if predicted.prediction.memory.fits:
+                    fitting.append(predicted)
                     fits_first = number == 0
                     # The others of this kind are slower.
                     break
                 too_large += 1
-                over = found.prediction.memory.worst.over
+                over = predicted.prediction.memory.worst.over
                 if closest is None or over < closest.prediction.memory.worst.over:
-                    closest = found
-                if _cannot_fit(found.prediction.memory):
+                    closest = predicted
+                if _cannot_fit(predicted.prediction.memory):
                     break
             if fits_first:
                 break
@@ -195,8 +195,8 @@ def _placements(
         for recompute in _recomputations(program, ipus):
             again = recompute != "NoRecompute"
             shares = _FIRST if ipus > 2 else _FIRST[:1]
-            found = [balanced(program, ipus, pricing, again, first) for first in shares]
-            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in found if c is not None))
+            splits = [balanced(program, ipus, pricing, again, first) for first in shares]
+            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))
             if cuts:
                 pipelines.append((ipus, cuts, recompute))
             if ipus == own and settings.pipelined:

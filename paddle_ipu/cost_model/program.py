@@ -309,7 +309,7 @@ def _state(
 def _paddle_state(
     optimizer: PaddleOptimizer, trained: Mapping[str, Tensor]
 ) -> tuple[dict[str, int], str]:
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     rule = ""
     for update in optimizer.updates:
         tensor = trained.get(update.parameter)
@@ -323,8 +323,8 @@ def _paddle_state(
             elif state in row.states and state not in row.ones:
                 kind = optimizer.state_type(update.rule, state)
                 size += _BYTES.get(kind, 4) * tensor.elements
-        found[tensor.name] = size
-    return found, rule
+        sizes[tensor.name] = size
+    return sizes, rule
 
 
 class _Reader:
@@ -445,13 +445,13 @@ def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Ope
 
     Stages are numbered from 0 on without gaps; without marks an IPU is a stage.
     """
-    found = list(operators)
+    rewritten = list(operators)
     sharded = str(options.virtualGraphMode.name) != "Off"
     if not sharded:
-        return tuple(replace(operator, ipu=0, stage=0) for operator in found)
+        return tuple(replace(operator, ipu=0, stage=0) for operator in rewritten)
     reader: dict[str, tuple[int, int]] = {}
     placed: list[Operator] = []
-    for operator in reversed(found):
+    for operator in reversed(rewritten):
         ipu, stage = operator.ipu, operator.stage
         if ipu < 0:
             places = [reader[t.name] for t in operator.outputs if t.name in reader]

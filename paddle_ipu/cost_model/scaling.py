@@ -20,9 +20,9 @@ def with_rows(program: Program, rows: int) -> Program:
     scaled: dict[str, Tensor] = {}
 
     def resized(tensor: Tensor) -> Tensor:
-        found = scaled.get(tensor.name)
-        if found is not None:
-            return found
+        known = scaled.get(tensor.name)
+        if known is not None:
+            return known
         dims = list(tensor.dims)
         for at, dim in enumerate(dims):
             if dim and dim % old == 0:

@@ -132,11 +132,11 @@ def _normal(weights: Sequence[float]) -> list[float]:
 
 
 def _groups(program: Program, groups: Mapping[str, int]) -> list[int]:
-    found, last = [], 0
+    cuts, last = [], 0
     for operator in program.operators:
         last = groups.get(operator.name, last)
-        found.append(last)
-    return found
+        cuts.append(last)
+    return cuts
 
 
 def _memories(

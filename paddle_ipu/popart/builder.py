@@ -383,10 +383,10 @@ class Builder(Annotations):
 
     def _find(self, name: str) -> ir.Value | None:
         """A tensor of this graph, or of one around it."""
-        found = self._values.get(name)
-        if found is None and self._parent is not None:
+        value = self._values.get(name)
+        if value is None and self._parent is not None:
             return self._parent._find(name)
-        return found
+        return value
 
     def _known(self, name: str) -> ir.Value:
         value = self._find(name)

@@ -261,8 +261,8 @@ def _constant(value: ir.Value) -> np.ndarray[Any, Any] | None:
     node = value.producer()
     if node is None or node.op_type != "Constant" or node.domain:
         return None
-    found: np.ndarray[Any, Any] = node.attributes["value"].as_tensor().numpy()
-    return found
+    constant: np.ndarray[Any, Any] = node.attributes["value"].as_tensor().numpy()
+    return constant
 
 
 def _chosen_from(node: ir.Node) -> list[ir.Value]:
@@ -270,5 +270,5 @@ def _chosen_from(node: ir.Node) -> list[ir.Value]:
     if node.op_type not in _CHOICES:
         return []
     places = _CHOICES[node.op_type]
-    found = node.inputs if places is None else [node.inputs[at] for at in places]
-    return [value for value in found if value is not None]
+    operands = node.inputs if places is None else [node.inputs[at] for at in places]
+    return [value for value in operands if value is not None]

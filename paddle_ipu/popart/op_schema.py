@@ -247,8 +247,8 @@ def all_schemas() -> list[OpSchema]:
 
 def schemas_of_opset(domain: str, opset: int) -> list[OpSchema]:
     """The form of each operator that an operator set of a domain has."""
-    found = (schema_of(domain, op_type, opset) for owner, op_type in _ROWS if owner == domain)
-    return [schema for schema in found if schema is not None]
+    schemas = (schema_of(domain, op_type, opset) for owner, op_type in _ROWS if owner == domain)
+    return [schema for schema in schemas if schema is not None]
 
 
 Types = frozenset[ir.DataType]

@@ -125,21 +125,23 @@ def parameters_of(schema: OpSchema) -> list[Parameter]:
     Raises:
         ValueError: an argument that must be given follows one that need not.
     """
-    found = []
+    parameters = []
     if schema.max_inputs != 0:
-        found.append(Parameter("args", "list[str]", REQUIRED))
+        parameters.append(Parameter("args", "list[str]", REQUIRED))
     if takes_num_outputs(schema):
-        found.append(Parameter("num_outputs", "int", REQUIRED))
+        parameters.append(Parameter("num_outputs", "int", REQUIRED))
     for name, attribute in schema.attributes.items():
         default = REQUIRED if attribute.required else attribute.default
-        found.append(Parameter(attribute.argument or name, attribute.kind, default))
+        parameters.append(Parameter(attribute.argument or name, attribute.kind, default))
     if schema.op_type == "Constant" and schema.version == 11:
-        found.append(Parameter("is_value_sparse", "bool", False))
-    found.append(Parameter("debugContext", "str", ""))
-    late = [p.name for p, q in itertools.pairwise(found) if q.default is REQUIRED is not p.default]
+        parameters.append(Parameter("is_value_sparse", "bool", False))
+    parameters.append(Parameter("debugContext", "str", ""))
+    late = [
+        p.name for p, q in itertools.pairwise(parameters) if q.default is REQUIRED is not p.default
+    ]
     if late:
         raise ValueError(f"{schema.identifier}: a required argument follows {late[0]}")
-    return found
+    return parameters
 
 
 def takes_num_outputs(schema: OpSchema) -> bool:

@@ -153,7 +153,7 @@ class ClipNormSettings:
 
 def values_from_dict(values: Mapping[str, Any]) -> dict[str, OptimizerValue]:
     """PopART's ``{key: (value, isConst)}`` dictionaries."""
-    found = {}
+    typed = {}
     for key, value in values.items():
         if not isinstance(key, str):
             raise popart_exception(
@@ -164,5 +164,5 @@ def values_from_dict(values: Mapping[str, Any]) -> dict[str, OptimizerValue]:
             raise popart_exception(
                 "A value in the optimizer map must be a py::tuple (in getOptimizerValueDictionary)"
             )
-        found[key] = OptimizerValue(value[0], value[1])
-    return found
+        typed[key] = OptimizerValue(value[0], value[1])
+    return typed

@@ -65,8 +65,8 @@ def check_placement(
 
 
 def _number(node: ir.Node, name: str) -> int | None:
-    found = node.attributes.get(name)
-    return None if found is None else int(found.as_int())
+    attribute = node.attributes.get(name)
+    return None if attribute is None else int(attribute.as_int())
 
 
 def _key(node: ir.Node) -> str:

@@ -218,26 +218,26 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
     comparisons, Shape, …), at integer and boolean tensors, and before the running statistics of a
     BatchNormalization. Operators that the table does not have are taken to be differentiable.
     """
-    found = {loss}
+    dependents = {loss}
     for node in reversed(graph):
-        if found.isdisjoint(str(value.name) for value in node.outputs):
+        if dependents.isdisjoint(str(value.name) for value in node.outputs):
             continue
         schema = schema_of_node(node)
         if schema is not None and schema.gradient is NO_GRADIENT:
             continue
         skipped = _RUNNING_STATISTICS if node.op_type == "BatchNormalization" else ()
-        found.update(
+        dependents.update(
             str(value.name)
             for index, value in enumerate(node.inputs)
             if value is not None and index not in skipped and is_float(value)
         )
-        found.update(str(value.name) for value in read_by_subgraphs(node) if is_float(value))
-    return found
+        dependents.update(str(value.name) for value in read_by_subgraphs(node) if is_float(value))
+    return dependents
 
 
 def read_by_subgraphs(node: ir.Node) -> list[ir.Value]:
     """What the subgraphs of an operator read of the graphs around them."""
-    found: dict[str, ir.Value] = {}
+    values: dict[str, ir.Value] = {}
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             block = attribute.as_graph()
@@ -245,8 +245,8 @@ def read_by_subgraphs(node: ir.Node) -> list[ir.Value]:
             for inner in block:
                 for value in (*inner.inputs, *read_by_subgraphs(inner)):
                     if value is not None and value.name not in made:
-                        found[str(value.name)] = value
-    return list(found.values())
+                        values[str(value.name)] = value
+    return list(values.values())
 
 
 def variable_writes(graph: ir.Graph, *, training: bool) -> dict[str, str]:

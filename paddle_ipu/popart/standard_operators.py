@@ -111,13 +111,13 @@ def not_standard(model: ir.Model) -> list[str]:
     Returns:
         ``domain.Type``, with the reason in brackets where the operator itself is ONNX's.
     """
-    found = set()
+    names = set()
     for node in _all_nodes(model):
         if node.domain not in STANDARD:
-            found.add(f"{node.domain}.{node.op_type}")
+            names.add(f"{node.domain}.{node.op_type}")
         elif onnx_forms.begins_behind(node):
-            found.add(f"ai.onnx.{node.op_type} (a window begins behind the image)")
-    return sorted(found)
+            names.add(f"ai.onnx.{node.op_type} (a window begins behind the image)")
+    return sorted(names)
 
 
 def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:

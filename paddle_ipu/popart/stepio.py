@@ -202,9 +202,9 @@ class PyStepIOCallback:
         array = _contiguous(np.asarray(given), id, "input")
         check_elements("input", id, prod(shape), array.size)
         # A copy: the array is the user's again after the second call.
-        found = np.array(to_device(array.reshape(shape), id, np.dtype(dtype)))
+        converted = np.array(to_device(array.reshape(shape), id, np.dtype(dtype)))
         self._input_complete(id)
-        return found
+        return converted
 
     def step_inputs(
         self,

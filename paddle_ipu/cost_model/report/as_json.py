@@ -71,8 +71,8 @@ def report_as_json(report: Report) -> dict[str, Any]:
             "worst": prediction.memory.worst.ipu,
             "ipus": [_ipu(ipu) for ipu in prediction.memory.ipus],
         },
-        "advice": [asdict(found) for found in report.advice],
-        "insights": [asdict(found) for found in report.insights],
+        "advice": [asdict(item) for item in report.advice],
+        "insights": [asdict(item) for item in report.insights],
         **({} if report.measured is None else {"measured": dict(report.measured)}),
     }
 

@@ -65,14 +65,14 @@ def engine_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> 
     """
     text = environment.get(ENVIRONMENT, "")
     try:
-        found = json.loads(text) if text.strip() else {}
+        own = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise OptionError(f"{ENVIRONMENT} is no JSON object: {error}") from error
-    if not isinstance(found, dict) or any(isinstance(v, (dict, list)) for v in found.values()):
+    if not isinstance(own, dict) or any(isinstance(v, (dict, list)) for v in own.values()):
         raise OptionError(
             f"{ENVIRONMENT} is no JSON object of texts, numbers and booleans: {text!r}"
         )
-    return {name: _text(value) for name, value in {**given, **found}.items()}
+    return {name: _text(value) for name, value in {**given, **own}.items()}
 
 
 def _text(value: Any) -> str:

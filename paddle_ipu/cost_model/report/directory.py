@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 def text_of(report: Report) -> str:
     """The summary for a terminal."""
     text = summary(report.prediction, report.advice, report.insights)
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def page_of(report: Report) -> str:
@@ -40,8 +40,8 @@ def json_of(report: Report) -> str:
 
 def trace_of(report: Report) -> str:
     """The trace as JSON text."""
-    found = trace_as_json(report.prediction, report.timeline, report.operators)
-    return json.dumps(found, separators=(",", ":"), allow_nan=False) + "\n"
+    trace = trace_as_json(report.prediction, report.timeline, report.operators)
+    return json.dumps(trace, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 FORMS: dict[str, Callable[[Report], str]] = {

@@ -122,5 +122,5 @@ def _data(report: Mapping[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _constants(found: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in found.items())
+def _constants(constants: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in constants.items())

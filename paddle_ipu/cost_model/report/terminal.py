@@ -23,10 +23,10 @@ def summary(
     if advice:
         lines += ["", "what would save memory on that IPU, by IpuStrategy.set_options:"]
         lines += [
-            f"  {size(found.saves):>8}  {found}" + ("; it fits then" if found.fits else "")
-            for found in advice
+            f"  {size(item.saves):>8}  {item}" + ("; it fits then" if item.fits else "")
+            for item in advice
         ]
-        if not any(found.fits for found in advice):
+        if not any(item.fits for item in advice):
             lines.append(
                 "none of them is enough by itself; `paddle-ipu plan` tries several together"
             )
@@ -34,7 +34,7 @@ def summary(
         fits = prediction.memory.fits
         once = "" if fits else ", once it fits"
         lines += ["", f"what would make it faster{once}, by IpuStrategy.set_options:"]
-        lines += [_faster(found, fits) for found in insights]
+        lines += [_faster(insight, fits) for insight in insights]
     return "\n".join(lines)
 
 
@@ -58,14 +58,14 @@ def _head(prediction: Prediction) -> list[str]:
     return lines
 
 
-def _faster(found: Insight, fits: bool) -> str:
-    option = f"{{{found.option}}}: " if found.option else ""
-    most = "at most " if found.bound else ""
-    note = "; does not fit" if fits and not found.fits else ""
-    if found.latency:
-        note = f", latency {duration(found.latency)}{note}"
-    gain = f"{found.gain:+.1%}" if found.gain < 1 else f"x {1 + found.gain:.1f}"
-    return f"  {gain:>8}  {option}{found.change}; {most}{found.throughput:,.0f} rows/s{note}"
+def _faster(insight: Insight, fits: bool) -> str:
+    option = f"{{{insight.option}}}: " if insight.option else ""
+    most = "at most " if insight.bound else ""
+    note = "; does not fit" if fits and not insight.fits else ""
+    if insight.latency:
+        note = f", latency {duration(insight.latency)}{note}"
+    gain = f"{insight.gain:+.1%}" if insight.gain < 1 else f"x {1 + insight.gain:.1f}"
+    return f"  {gain:>8}  {option}{insight.change}; {most}{insight.throughput:,.0f} rows/s{note}"
 
 
 def duration(seconds: float) -> str:

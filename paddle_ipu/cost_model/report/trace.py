@@ -109,17 +109,17 @@ class _Writer:
             for step in ipu.steps
         }
         for work in block.works:
-            found = by_stage.get(work.stage, [])
+            times = by_stage.get(work.stage, [])
             at = work.start
             if work.kind == "forward":
                 stream = stages[work.stage].stream
                 if stream:
                     yield self._operator("host", "stream", work, at, stream, {})
                     at += stream
-                parts = [(time, "forward", time.forward) for time in found]
+                parts = [(time, "forward", time.forward) for time in times]
             else:
-                again = [(t, "recompute", t.recompute) for t in found if t.recompute.cycles]
-                back = [(time, "backward", time.backward) for time in reversed(found)]
+                again = [(t, "recompute", t.recompute) for t in times if t.recompute.cycles]
+                back = [(time, "backward", time.backward) for time in reversed(times)]
                 parts = [*again, *back]
             for time, phase, cost in parts:
                 if not cost.cycles:

@@ -23,16 +23,16 @@ def infer(ctx: InferenceContext) -> list[TensorInfo | None]:
         if info is not None
     }
     try:
-        found = onnx.shape_inference.infer_node_outputs(schema, node, types)
+        inferred = onnx.shape_inference.infer_node_outputs(schema, node, types)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ctx.error(str(error)) from error
-    return [_info(found.get(name)) for name in outputs]
+    return [_info(inferred.get(name)) for name in outputs]
 
 
-def _info(found: onnx.TypeProto | None) -> TensorInfo | None:
-    if found is None or not found.HasField("tensor_type"):
+def _info(proto: onnx.TypeProto | None) -> TensorInfo | None:
+    if proto is None or not proto.HasField("tensor_type"):
         return None
-    tensor = found.tensor_type
+    tensor = proto.tensor_type
     dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
     if not tensor.HasField("shape") or -1 in dims:
         return None

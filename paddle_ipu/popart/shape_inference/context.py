@@ -88,10 +88,10 @@ class InferenceContext:
 
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
         """`axes` counted from the front, in the given order; repeated ones raise."""
-        found = [self.axis(axis, rank) for axis in axes]
-        if len(set(found)) != len(found):
+        positive = [self.axis(axis, rank) for axis in axes]
+        if len(set(positive)) != len(positive):
             raise self.error(f"axes {list(axes)} name a dimension twice")
-        return found
+        return positive
 
     def same_dtype(self, *indices: int) -> ir.DataType:
         """The element type that the inputs `indices` must share."""

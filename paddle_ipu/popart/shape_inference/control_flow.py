@@ -11,13 +11,13 @@ from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 
 def _infos(ctx: InferenceContext, values: Sequence[ir.Value], what: str) -> list[TensorInfo]:
-    found = []
+    infos = []
     for value in values:
         info = info_of(value)
         if info is None:
             raise ctx.error(f"the shape of {what} '{value.name}' is not known")
-        found.append(info)
-    return found
+        infos.append(info)
+    return infos
 
 
 def _expect_count(ctx: InferenceContext, what: str, got: int, expected: int) -> None:

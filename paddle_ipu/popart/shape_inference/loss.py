@@ -54,8 +54,8 @@ def ctc(ctx: InferenceContext) -> list[TensorInfo]:
     """(log_probs [T, N, C], targets [N, S], input lengths [N], target lengths [N]) -> [N]."""
     probs, targets = ctx.expect_rank(0, 3, 3), ctx.expect_rank(1, 2, 2)
     batch = probs.dims[1]
-    found = (targets.dims[0], *ctx.info(2).dims, *ctx.info(3).dims)
-    if found != (batch, batch, batch):
+    batches = (targets.dims[0], *ctx.info(2).dims, *ctx.info(3).dims)
+    if batches != (batch, batch, batch):
         raise ctx.error(
             f"has log probabilities of a batch of {batch}, but targets {targets}, input lengths "
             f"{ctx.info(2)} and target lengths {ctx.info(3)}"

@@ -28,7 +28,7 @@ def geometries(attributes: Mapping[str, Any], ranks: Sequence[int]) -> list[Geom
     Raises:
         ValueError: a list that is not as long as all convolutions need.
     """
-    found = {}
+    per_column = {}
     for name, each, default in (
         ("strides", 1, 1),
         ("dilations", 1, 1),
@@ -41,9 +41,9 @@ def geometries(attributes: Mapping[str, Any], ranks: Sequence[int]) -> list[Geom
         if len(flat) != sum(lengths):
             raise ValueError(f"{name} has {len(flat)} values, the convolutions need {sum(lengths)}")
         starts = [sum(lengths[:at]) for at in range(len(lengths))]
-        found[name] = [flat[a : a + n] for a, n in zip(starts, lengths, strict=True)]
+        per_column[name] = [flat[a : a + n] for a, n in zip(starts, lengths, strict=True)]
     columns = ("strides", "dilations", "inDilations", "pads", "outPads")
-    return [Geometry(*row) for row in zip(*(found[name] for name in columns), strict=True)]
+    return [Geometry(*row) for row in zip(*(per_column[name] for name in columns), strict=True)]
 
 
 def multi_conv(ctx: InferenceContext) -> list[TensorInfo]:

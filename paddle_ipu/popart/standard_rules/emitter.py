@@ -59,8 +59,8 @@ class Emitter:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute."""
-        found = self.node.attributes.get(name)
-        return default if found is None else found.value
+        attribute = self.node.attributes.get(name)
+        return default if attribute is None else attribute.value
 
     def axis(self, default: int = -1, of: int = 0) -> int:
         """The attribute ``axis``, counted from the front of an input."""

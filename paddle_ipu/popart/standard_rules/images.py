@@ -58,11 +58,11 @@ def _max_of_windows(emit: Emitter) -> Sequence[ir.Value]:
     apart = emit.where(emit.constant(inside, np.bool_), apart, emit.constant(-np.inf))
     out = [*dims[:2], *counts]
     place = emit("ArgMax", [apart], axis=3, keepdims=1)
-    found = emit("GatherElements", [apart, place], axis=3)
+    gathered = emit("GatherElements", [apart, place], axis=3)
     # As Paddle, which begins with the lowest number, at no place.
     lowest = emit.constant(np.finfo(np.float32).min)
-    is_any = emit("Greater", [found, lowest])
-    largest = emit.reshape(emit.where(is_any, found, lowest), out)
+    is_any = emit("Greater", [gathered, lowest])
+    largest = emit.reshape(emit.where(is_any, gathered, lowest), out)
     if not emit.is_used(1):
         return [largest]
     begins = emit.constant(np.arange(windows)[:, None] * flat.shape[1], np.int64)

@@ -34,8 +34,8 @@ def _picked(emit: Emitter, ignored: int | None) -> tuple[ir.Value, ir.Value | No
         labels = emit.where(counts, labels, emit.constant(0, np.int64))
     last = len(dims_of(emit.x)) - 1
     column = emit("Unsqueeze", [labels], axes=[last])
-    found = emit("GatherElements", [emit.x, column], axis=last)
-    return emit("Squeeze", [found], axes=[last]), counts
+    gathered = emit("GatherElements", [emit.x, column], axis=last)
+    return emit("Squeeze", [gathered], axes=[last]), counts
 
 
 def _without_ignored(emit: Emitter, loss: ir.Value, counts: ir.Value | None) -> ir.Value:

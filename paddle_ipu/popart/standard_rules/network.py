@@ -73,8 +73,8 @@ def _by_length(emit: Emitter, kind: str, **attributes: AttributeValue) -> Sequen
 
 
 def _slog_determinant(emit: Emitter) -> Sequence[ir.Value]:
-    found = emit("Det", [emit.x])
-    return [emit("Sign", [found]), emit("Log", [emit("Abs", [found])])]
+    determinant = emit("Det", [emit.x])
+    return [emit("Sign", [determinant]), emit("Log", [emit("Abs", [determinant])])]
 
 
 def _seed(emit: Emitter) -> float | None:

@@ -44,8 +44,8 @@ def _one_hot(emit: Emitter) -> Sequence[ir.Value]:
     indices, depth = (emit.cast(emit.input(at), np.int64) for at in (0, 1))
     kind = np.float32 if emit.input(2).dtype in FLOATS else np.int64
     values = emit.cast(emit.input(2), kind)
-    found = emit("OneHot", [indices, depth, values], axis=emit.attribute("axis", -1))
-    return [emit.as_result(found)]
+    one_hot = emit("OneHot", [indices, depth, values], axis=emit.attribute("axis", -1))
+    return [emit.as_result(one_hot)]
 
 
 _CHOSEN = frozenset({ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT16})

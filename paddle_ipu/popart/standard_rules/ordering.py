@@ -82,9 +82,9 @@ def _beginning(emit: Emitter, value: float, dtype: ir.DataType) -> ir.Value:
     """A state that has the same value everywhere."""
     rest = list(dims_of(emit.x))
     del rest[emit.axis()]
-    found = emit.constant(np.full(rest, value, dtype.numpy()), dtype.numpy())
-    found.type, found.shape = ir.TensorType(dtype), ir.Shape(rest)
-    return found
+    filled = emit.constant(np.full(rest, value, dtype.numpy()), dtype.numpy())
+    filled.type, filled.shape = ir.TensorType(dtype), ir.Shape(rest)
+    return filled
 
 
 def _running(start: float, step: _Step) -> Rule:
@@ -190,14 +190,14 @@ def _median(emit: Emitter) -> Sequence[ir.Value]:
     middle = [emit.cast(at, np.int64) for at in (low, high)]
     left, right = (emit("GatherElements", [values, at], axis=last) for at in middle)
     places = [emit.cast(emit("GatherElements", [order, at], axis=last), np.int32) for at in middle]
-    found = left
+    median = left
     if average:
-        found = emit("Div", [emit("Add", [left, right]), emit.constant(2)])
+        median = emit("Div", [emit("Add", [left, right]), emit.constant(2)])
     if is_nan is not None:
         gone = emit.sum(emit.cast(is_nan, np.int32), last, 1)
         least = emit.constant(size - 1 if ignores else 0, np.int32)
         empty = emit("Less", [least, gone])
-        found = emit.where(empty, emit.constant(np.nan), found)
+        median = emit.where(empty, emit.constant(np.nan), median)
         nowhere: ir.Value = emit.constant(-1, np.int32)
         if not ignores:
             first = emit("ArgMax", [emit.cast(is_nan, np.int32)], axis=last, keepdims=1)
@@ -206,7 +206,7 @@ def _median(emit: Emitter) -> Sequence[ir.Value]:
     where = (
         emit("Concat", places, axis=last) if average else emit("Squeeze", places[:1], axes=[last])
     )
-    return [emit("Squeeze", [found], axes=[last]), emit.as_result(where, 1)]
+    return [emit("Squeeze", [median], axes=[last]), emit.as_result(where, 1)]
 
 
 def _search_sorted(emit: Emitter) -> Sequence[ir.Value]:

@@ -16,7 +16,7 @@ from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.xla.lowerings.arrays import Inputs, integers, optional_input, where_in_program
-from paddle_ipu.xla.lowerings.range_checks import first_found
+from paddle_ipu.xla.lowerings.range_checks import first_wrong
 from paddle_ipu.xla.lowerings.registry import (
     Array,
     Attributes,
@@ -71,14 +71,14 @@ def if_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Seq
     def branch(block: BlockContext, number: int) -> tuple[list[jax.Array], jax.Array]:
         ranges = context.block_ranges()
         results = block.run([], jax.random.fold_in(key, number), ranges)
-        return _in_widths(results, wide), ranges.found
+        return _in_widths(results, wide), ranges.wrong
 
     watched = context.block_ranges()
     results: list[jax.Array]
-    results, found = lax.cond(
+    results, wrong = lax.cond(
         jnp.asarray(inputs[0]).reshape(()), lambda: branch(then, 1), lambda: branch(otherwise, 0)
     )
-    context.within_blocks(watched, found)
+    context.within_blocks(watched, wrong)
     return results
 
 
@@ -102,26 +102,26 @@ def loop(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Se
     wide = [False, *wide, *body.wide_outputs[1 + len(carried) :]]
 
     watched = context.block_ranges()
-    nothing = watched.found
+    nothing = watched.wrong
 
     def iterate(
-        index: jax.Array, going: Array, carried: Sequence[jax.Array], found: jax.Array
+        index: jax.Array, going: Array, carried: Sequence[jax.Array], wrong: jax.Array
     ) -> _Carry:
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
         results = _in_widths(body.run([index, going, *carried], own, ranges), wide)
-        return results, first_found(found, ranges.found)
+        return results, first_wrong(wrong, ranges.wrong)
 
     if isinstance(most, np.ndarray) and _is_counted(body, going):
 
         def step(state: _Carry, index: jax.Array) -> tuple[_Carry, list[jax.Array]]:
-            carried, found = state
-            (_, *results), found = iterate(index, np.asarray(True), carried, found)
-            return (results[: len(carried)], found), results[len(carried) :]
+            carried, wrong = state
+            (_, *results), wrong = iterate(index, np.asarray(True), carried, wrong)
+            return (results[: len(carried)], wrong), results[len(carried) :]
 
         indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
-        (last, found), stacked = lax.scan(step, (first, nothing), indices)
-        context.within_blocks(watched, found)
+        (last, wrong), stacked = lax.scan(step, (first, nothing), indices)
+        context.within_blocks(watched, wrong)
         return [*last, *stacked]
     if rows:
         raise LoweringError(
@@ -131,22 +131,22 @@ def loop(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Se
         )
     alive = jnp.asarray(True if going is None else going).reshape(())
 
-    def proceed(index: jax.Array, carried: list[jax.Array], found: jax.Array) -> _LoopState:
-        (going, *results), found = iterate(index, jnp.asarray(True), carried, found)
-        return going.reshape(()), results, found
+    def proceed(index: jax.Array, carried: list[jax.Array], wrong: jax.Array) -> _LoopState:
+        (going, *results), wrong = iterate(index, jnp.asarray(True), carried, wrong)
+        return going.reshape(()), results, wrong
 
     if context.training and isinstance(most, np.ndarray) and most <= _LONGEST_MASKED_SCAN:
 
         def masked(state: _LoopState, index: jax.Array) -> tuple[_LoopState, None]:
-            alive, carried, found = state
+            alive, carried, wrong = state
             after: _LoopState = lax.cond(
-                alive, lambda: proceed(index, carried, found), lambda: (alive, carried, found)
+                alive, lambda: proceed(index, carried, wrong), lambda: (alive, carried, wrong)
             )
             return after, None
 
         indices = jnp.arange(int(most.reshape(())), dtype=jnp.int32)
-        _, last, found = lax.scan(masked, (alive, first, nothing), indices)[0]
-        context.within_blocks(watched, found)
+        _, last, wrong = lax.scan(masked, (alive, first, nothing), indices)[0]
+        context.within_blocks(watched, wrong)
         return last
     limit = None if most is None else jnp.asarray(most).reshape(())
 
@@ -155,12 +155,12 @@ def loop(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Se
         return alive if limit is None else jnp.logical_and(alive, index < limit)
 
     def advance(state: _WhileState) -> _WhileState:
-        index, _, carried, found = state
-        return (index + 1, *proceed(index, carried, found))
+        index, _, carried, wrong = state
+        return (index + 1, *proceed(index, carried, wrong))
 
     start = (jnp.asarray(0, jnp.int32), alive, first, nothing)
-    _, _, last, found = lax.while_loop(goes_on, advance, start)
-    context.within_blocks(watched, found)
+    _, _, last, wrong = lax.while_loop(goes_on, advance, start)
+    context.within_blocks(watched, wrong)
     return last
 
 
@@ -193,16 +193,16 @@ def scan(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Se
     def step(
         state: _Carry, item: tuple[jax.Array, list[jax.Array]]
     ) -> tuple[_Carry, list[jax.Array]]:
-        (carried, found), (index, slices) = state, item
+        (carried, wrong), (index, slices) = state, item
         ranges = context.block_ranges()
         own = jax.random.fold_in(key, index)
         results = _in_widths(body.run([*carried, *slices], own, ranges), wide)
-        found = first_found(found, ranges.found)
-        return (results[: len(carried)], found), results[len(carried) :]
+        wrong = first_wrong(wrong, ranges.wrong)
+        return (results[: len(carried)], wrong), results[len(carried) :]
 
     items = (jnp.arange(rows[0].shape[0], dtype=jnp.int32), rows)
-    (last, found), stacked = lax.scan(step, (states, watched.found), items)
-    context.within_blocks(watched, found)
+    (last, wrong), stacked = lax.scan(step, (states, watched.wrong), items)
+    context.within_blocks(watched, wrong)
     axes = integers(attributes, "scan_output_axes") or [0] * len(stacked)
     backward = integers(attributes, "scan_output_directions") or [0] * len(stacked)
     stacked = [

@@ -30,13 +30,13 @@ def constants(node: ir.Node) -> dict[int, np.ndarray[Any, Any]]:
     Training may change those of floats.
     """
     schema = schema_of_node(node)
-    found: dict[int, np.ndarray[Any, Any]] = {}
+    by_index: dict[int, np.ndarray[Any, Any]] = {}
     for index in () if schema is None else schema.constant_inputs:
         value = node.inputs[index] if index < len(node.inputs) else None
         constant = None if value is None else constant_of(value)
         if constant is not None:
-            found[index] = constant
-    return found
+            by_index[index] = constant
+    return by_index
 
 
 def bounds(node: ir.Node) -> frozenset[int]:

@@ -42,8 +42,8 @@ _running_extreme("CumMin", -1)
 
 def _log_cumsum_exp(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
     """The logarithm of 0 is the lowest finite number, as in Paddle."""
-    found = lax.cumlogsumexp(x, axis=axis, reverse=reverse)
-    return jnp.where(found == -jnp.inf, np.finfo(np.float32).min, found)
+    sums = lax.cumlogsumexp(x, axis=axis, reverse=reverse)
+    return jnp.where(sums == -jnp.inf, np.finfo(np.float32).min, sums)
 
 
 def _scan(op_type: str, function: Callable[..., jax.Array], identity: float) -> None:

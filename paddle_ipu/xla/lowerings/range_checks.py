@@ -112,10 +112,10 @@ class RangeChecks:
         extremes = jnp.stack([smallest, largest]).astype(np.int32)
         self.extremes.append(jax.lax.stop_gradient(extremes))
 
-    def add_block(self, op_type: str, name: str, found: jax.Array) -> None:
+    def add_block(self, op_type: str, name: str, wrong: jax.Array) -> None:
         """Adds what ``BlockRangeChecks`` found in an operator's subgraphs."""
         self.checks.append(RangeCheck(name, op_type, "index", 0, HIGHEST, inside=self.inside))
-        self.extremes.append(jax.lax.stop_gradient(found))
+        self.extremes.append(jax.lax.stop_gradient(wrong))
 
     def stacked(self) -> jax.Array:
         """The extremes, [operators, 2]."""
@@ -136,7 +136,7 @@ class BlockRangeChecks:
     def __init__(self, inside: list[RangeCheck]) -> None:
         self.inside = inside
         self._first = len(inside)
-        self._found: Array = _NONE
+        self._wrong: Array = _NONE
 
     @property
     def has_checks(self) -> bool:
@@ -144,9 +144,9 @@ class BlockRangeChecks:
         return len(self.inside) > self._first
 
     @property
-    def found(self) -> jax.Array:
+    def wrong(self) -> jax.Array:
         """The pair, int32 [2]."""
-        return jnp.asarray(self._found)
+        return jnp.asarray(self._wrong)
 
     def add(self, check: RangeCheck, integers: Array) -> None:
         """Adds a check; a wrong constant is an error only if its operator runs."""
@@ -161,20 +161,20 @@ class BlockRangeChecks:
         pair = jnp.stack([jnp.asarray(-len(self.inside), np.int32), got])
         self.merge(jnp.where(is_wrong, pair, _NONE))
 
-    def add_block(self, op_type: str, name: str, found: jax.Array) -> None:
+    def add_block(self, op_type: str, name: str, wrong: jax.Array) -> None:
         """Adds what was found in a subgraph of an operator of this one."""
-        self.merge(found)
+        self.merge(wrong)
 
-    def merge(self, found: jax.Array) -> None:
-        """Keeps `found` unless something was found before."""
-        self._found = first_found(self._found, jax.lax.stop_gradient(found))
+    def merge(self, wrong: jax.Array) -> None:
+        """Keeps the pair unless there is one already."""
+        self._wrong = first_wrong(self._wrong, jax.lax.stop_gradient(wrong))
 
 
 Checks = RangeChecks | BlockRangeChecks
 
 
-def first_found(earlier: Array, later: Array) -> jax.Array:
-    """Of two pairs that ``BlockRangeChecks`` found, the first that has a wrong number."""
+def first_wrong(earlier: Array, later: Array) -> jax.Array:
+    """Of two pairs as ``BlockRangeChecks`` gives them, the first that has a wrong number."""
     return jnp.where(earlier[0] < 0, earlier, later)
 
 

@@ -62,8 +62,8 @@ def _sample(
         for column, across in _taps(columns, at % wide, x.shape[2]):
             weight = down[:, :, None] * across[:, None, :]
             total = total + x[image, row[:, :, None], column[:, None, :]] * weight[..., None]
-    found: jax.Array = total
-    return found
+    result: jax.Array = total
+    return result
 
 
 def _rounds(rows: _Bins, columns: _Bins) -> jax.Array:
@@ -238,8 +238,8 @@ def roi_pool(
         )
 
     images = _image_of_each_box(counts, boxes.shape[0])
-    found: tuple[jax.Array, jax.Array] = lax.map(one, (images, corners))
-    return found
+    results: tuple[jax.Array, jax.Array] = lax.map(one, (images, corners))
+    return results
 
 
 @lowering("ai.paddle_ipu", "PsRoiPool")

@@ -186,15 +186,15 @@ class LoweringContext:
         """What collects the range checks in one of the operator's subgraphs."""
         return BlockRangeChecks([] if self.ranges is None else self.ranges.inside)
 
-    def within_blocks(self, before: BlockRangeChecks, found: jax.Array) -> None:
+    def within_blocks(self, before: BlockRangeChecks, wrong: jax.Array) -> None:
         """Has the run raise IndexRangeError for what was found in the subgraphs.
 
         Args:
             before: made by `block_ranges` before the subgraphs were evaluated.
-            found: by those that were made for the subgraphs.
+            wrong: by those that were made for the subgraphs.
         """
         if self.ranges is not None and before.has_checks:
-            self.ranges.add_block(self.op_type, self.name, found)
+            self.ranges.add_block(self.op_type, self.name, wrong)
 
     def static(self, inputs: Sequence[Operand], index: int, what: str) -> HostArray:
         """The constant input `index`, called `what` in the error if it is not constant."""

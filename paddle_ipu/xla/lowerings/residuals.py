@@ -71,8 +71,8 @@ def due(kept: Kept, gradient: Any) -> tuple[Kept, Any]:
     joined = lax.optimization_barrier([arrays[i] for i in chosen])  # type: ignore[no-untyped-call]
     for i, array in zip(chosen, joined, strict=True):
         arrays[i] = array
-    found: tuple[Kept, Any] = jax.tree.unflatten(structure, arrays)
-    return found
+    restored: tuple[Kept, Any] = jax.tree.unflatten(structure, arrays)
+    return restored
 
 
 @jax.custom_vjp
@@ -97,10 +97,10 @@ def _together_backward(wanted: tuple[Any, ...], gradients: tuple[Any, ...]) -> t
         if wanted[index] is not None and not isinstance(gradient, SymbolicZero)
     ]
     joined = lax.optimization_barrier([gradients[index] for index in there])  # type: ignore[no-untyped-call]
-    found: list[Any] = [None] * len(gradients)
+    results: list[Any] = [None] * len(gradients)
     for index, gradient in zip(there, joined, strict=True):
-        found[index] = gradient
-    return (tuple(found),)
+        results[index] = gradient
+    return (tuple(results),)
 
 
 together.defvjp(_together_forward, _together_backward, symbolic_zeros=True)

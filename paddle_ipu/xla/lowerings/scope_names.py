@@ -52,8 +52,8 @@ def origin_of(op_name: str) -> Origin | None:
     if ACCUMULATION in op_name:
         return Origin((), "accumulation")
     path: list[tuple[str, int]] = []
-    for found in _NODE.finditer(op_name):
-        node = found[1], int(found[2])
+    for match in _NODE.finditer(op_name):
+        node = match[1], int(match[2])
         # A loop's scope is repeated by what is traced inside of its derivative.
         if node not in path:
             path.append(node)

@@ -43,11 +43,11 @@ def _middle(x: jax.Array, ignore_nan: bool) -> tuple[jax.Array, jax.Array, jax.A
 def _values(x: jax.Array, ignore_nan: bool, average: bool) -> Pair:
     left, right, first, second = _middle(x, ignore_nan)
     if not is_floating(x):
-        found = lax.div(left + right, jnp.full_like(left, 2)) if average else left
-        return found, jnp.stack([first, second], -1) if average else first
-    found = (left + right) / 2 if average else left
+        median = lax.div(left + right, jnp.full_like(left, 2)) if average else left
+        return median, jnp.stack([first, second], -1) if average else first
+    median = (left + right) / 2 if average else left
     empty = jnp.all(jnp.isnan(x), -1) if ignore_nan else jnp.any(jnp.isnan(x), -1)
-    found = jnp.where(empty, jnp.full_like(found, jnp.nan), found)
+    median = jnp.where(empty, jnp.full_like(median, jnp.nan), median)
     nan_index = jnp.full_like(first, -1)
     if not average:
         # Paddle first looks whether there is a number at all, and no further if not.
@@ -55,7 +55,7 @@ def _values(x: jax.Array, ignore_nan: bool, average: bool) -> Pair:
     if not ignore_nan and x.shape[-1]:
         nan_index = jnp.argmax(jnp.isnan(x), -1).astype(jnp.int32)
     first, second = (jnp.where(empty, nan_index, index) for index in (first, second))
-    return found, jnp.stack([first, second], -1) if average else first
+    return median, jnp.stack([first, second], -1) if average else first
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
@@ -69,19 +69,19 @@ def _median_jvp(
     ignore_nan: bool, average: bool, primals: Single, tangents: Single
 ) -> tuple[Pair, tuple[jax.Array, Constant]]:
     (x,), (tangent,) = primals, tangents
-    found, places = _median(x, ignore_nan, average)
+    median, places = _median(x, ignore_nan, average)
     pair = places if average else jnp.stack([places, places], -1)
     # Half to each of the two in the middle.
     picked = jnp.take_along_axis(tangent, jnp.maximum(pair, 0), -1)
     slope = 0.5 * jnp.sum(jnp.where(pair >= 0, picked, jnp.zeros_like(picked)), -1)
     if not ignore_nan:
         # Shared by all that equal the median.
-        same = (x == found[..., None]).astype(x.dtype)
+        same = (x == median[..., None]).astype(x.dtype)
         count = jnp.sum(same, -1)
         shared = jnp.sum(same * tangent, -1) / jnp.maximum(count, 1)
         slope = jnp.where(count > 0, shared, slope)
     no_slope = np.zeros(places.shape, jax.dtypes.float0)
-    return (found, places), (slope, no_slope)
+    return (median, places), (slope, no_slope)
 
 
 @lowering("ai.paddle_ipu", "Median")

@@ -62,8 +62,11 @@ class AdamUpdater(PopartUpdater):
 
     @property
     def types(self) -> Mapping[str, tuple[str, DataType]]:
-        found = self.optimizer
-        return {ACCL1: ("accl1_type", found.accl1_type), ACCL2: ("accl2_type", found.accl2_type)}
+        optimizer = self.optimizer
+        return {
+            ACCL1: ("accl1_type", optimizer.accl1_type),
+            ACCL2: ("accl2_type", optimizer.accl2_type),
+        }
 
     @property
     def accumulator(self) -> tuple[str, DataType]:

@@ -45,11 +45,11 @@ class AdaptiveUpdater(PopartUpdater):
 
     @property
     def types(self) -> Mapping[str, tuple[str, DataType]]:
-        found = self.optimizer
+        optimizer = self.optimizer
         return {
-            ACCL1: ("accl1_type", found.accl1_type),
-            ACCL2: ("accl2_type", found.accl2_type),
-            ACCL3: ("accl3_type", found.accl3_type),
+            ACCL1: ("accl1_type", optimizer.accl1_type),
+            ACCL2: ("accl2_type", optimizer.accl2_type),
+            ACCL3: ("accl3_type", optimizer.accl3_type),
         }
 
     @property

@@ -53,8 +53,8 @@ class Precision:
             return _PARTIALS[text.lower()]
 
         def in_map(name: str) -> bool:
-            found = str(getattr(options, name).get("partialsType", ""))
-            return in_half(f"{name}['partialsType']", found)
+            partials = str(getattr(options, name).get("partialsType", ""))
+            return in_half(f"{name}['partialsType']", partials)
 
         matmuls = in_half("partialsTypeMatMuls", options.partialsTypeMatMuls)
         return cls(

@@ -86,8 +86,8 @@ def fold(graph: ir.Graph, weights: Collection[str], kept: Collection[str]) -> li
         kept: tensors that are results, or are looked at.
     """
     search = _Search(weights, needed_tensors(graph, kept))
-    found = (search.of(node) for node in graph)
-    return [norm for norm in found if norm is not None]
+    candidates = (search.of(node) for node in graph)
+    return [norm for norm in candidates if norm is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,8 +86,8 @@ def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
     if not library.has_attention():
         return []
     readers = _Readers(needed_tensors(graph, kept))
-    found = (_attention(node, readers) for node in graph if _is(node, "Softmax"))
-    return [attention for attention in found if attention is not None]
+    candidates = (_attention(node, readers) for node in graph if _is(node, "Softmax"))
+    return [attention for attention in candidates if attention is not None]
 
 
 @dataclass(frozen=True, slots=True)

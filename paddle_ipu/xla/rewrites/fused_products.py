@@ -94,8 +94,8 @@ def fuse(
     if library.version() is None:
         return []
     search = _Search(weights, needed_tensors(graph, kept), {norm.result: norm for norm in folded})
-    found = (search.of(node) for node in graph)
-    return [product for product in found if product is not None]
+    candidates = (search.of(node) for node in graph)
+    return [product for product in candidates if product is not None]
 
 
 @dataclass(slots=True)

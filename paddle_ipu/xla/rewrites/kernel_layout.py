@@ -27,7 +27,7 @@ def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str
         graph: the PopART graph.
         weights: those that no run changes.
     """
-    found: set[str] = set()
+    kernels: set[str] = set()
     others = {str(value.name) for value in graph.outputs}
     for node in ir.traversal.RecursiveGraphIterator(graph):
         convolves = node.op_type == "Conv" and node.domain in STANDARD
@@ -35,8 +35,8 @@ def constant_kernels(graph: ir.Graph, weights: Collection[str]) -> frozenset[str
             if value is None:
                 continue
             is_kernel = convolves and index == 1 and node.attributes.get_int("group", 1) == 1
-            (found if is_kernel else others).add(str(value.name))
-    return frozenset(found.intersection(weights) - others)
+            (kernels if is_kernel else others).add(str(value.name))
+    return frozenset(kernels.intersection(weights) - others)
 
 
 def to_device(array: HostArray) -> HostArray:

@@ -36,10 +36,10 @@ class FuseSoftmax:
         if not program.allows_kernels or program.unstable_softmax or not library.has_attention():
             return False
         specs = {node: _spec(node) for node in program.graph if _is_softmax(node)}
-        found = {node: spec for node, spec in specs.items() if spec is not None}
-        for node, spec in found.items():
+        supported = {node: spec for node, spec in specs.items() if spec is not None}
+        for node, spec in supported.items():
             become(node, "Softmax", spec=spec)
-        return bool(found)
+        return bool(supported)
 
 
 def _is_softmax(node: ir.Node) -> bool:

@@ -72,12 +72,12 @@ def without_unread_rows(graph: ir.Graph, kept: Collection[str]) -> ir.Graph:
         graph: a graph of inference whose tensors are typed, as ``replacement.copied`` gives it.
         kept: tensors that are results, or are looked at.
     """
-    found = _Search(needed_tensors(graph, kept))
+    search = _Search(needed_tensors(graph, kept))
     for node in reversed(tuple(graph)):
-        found.visit(node)
-    if not any(node.op_type in _WORTHWHILE for node in found.narrowed):
+        search.visit(node)
+    if not any(node.op_type in _WORTHWHILE for node in search.narrowed):
         return graph
-    return _rewritten(graph, found)
+    return _rewritten(graph, search)
 
 
 @dataclass(slots=True)
@@ -156,8 +156,8 @@ def rows_of_slice(node: ir.Node) -> Rows | None:
 
 def _integers(node: ir.Node, index: int) -> list[int]:
     value = node.inputs[index] if index < len(node.inputs) else None
-    found = None if value is None else constant_of(value)
-    return [] if found is None else [int(number) for number in found.reshape(-1)]
+    constant = None if value is None else constant_of(value)
+    return [] if constant is None else [int(number) for number in constant.reshape(-1)]
 
 
 # -- what rows of a result need of an operator's inputs -----------------------------------------
@@ -215,8 +215,8 @@ def _transpose(node: ir.Node, rows: Rows) -> Needs | None:
 
 
 def _reshape(node: ir.Node, rows: Rows) -> Needs | None:
-    found = through_reshape(static_dims(node.inputs[0]), static_dims(node.outputs[0]), rows)
-    return None if found is None else [found, None]
+    operand_rows = through_reshape(static_dims(node.inputs[0]), static_dims(node.outputs[0]), rows)
+    return None if operand_rows is None else [operand_rows, None]
 
 
 def through_reshape(dims: tuple[int, ...], reshaped: tuple[int, ...], rows: Rows) -> Rows | None:
@@ -251,13 +251,13 @@ def through_reshape(dims: tuple[int, ...], reshaped: tuple[int, ...], rows: Rows
 
 
 def _rules() -> Mapping[tuple[str, str], _Rule]:
-    found: dict[str, _Rule] = {"Dropout": _of_itself, "Identity": _of_itself}
-    found |= dict.fromkeys("Add Sub Mul Div Pow Max Min Where".split(), _elementwise)
+    rules: dict[str, _Rule] = {"Dropout": _of_itself, "Identity": _of_itself}
+    rules |= dict.fromkeys("Add Sub Mul Div Pow Max Min Where".split(), _elementwise)
     reductions = "ReduceMean ReduceSum ReduceMax ReduceMin ReduceSumSquare ReduceL2 ReduceLogSumExp"
-    found |= dict.fromkeys(reductions.split(), _reduction)
-    found |= {"MatMul": _product, "Softmax": _softmax, "Transpose": _transpose}
-    found["Reshape"] = _reshape
-    standard = {(domain, name): rule for domain in STANDARD for name, rule in found.items()}
+    rules |= dict.fromkeys(reductions.split(), _reduction)
+    rules |= {"MatMul": _product, "Softmax": _softmax, "Transpose": _transpose}
+    rules["Reshape"] = _reshape
+    standard = {(domain, name): rule for domain in STANDARD for name, rule in rules.items()}
     return standard | {("ai.graphcore", "GroupNormalization"): _norm}
 
 
@@ -274,17 +274,17 @@ def _rule(node: ir.Node) -> _Rule | None:
 # -- the copy -----------------------------------------------------------------------------------
 
 
-def _rewritten(graph: ir.Graph, found: _Search) -> ir.Graph:
+def _rewritten(graph: ir.Graph, search: _Search) -> ir.Graph:
     copy = graph.clone()
     mine = dict(zip(graph, copy, strict=True))
-    makers = {value for node in found.narrowed for value in node.outputs[:1]}
+    makers = {value for node in search.narrowed for value in node.outputs[:1]}
     made: dict[tuple[str, Rows], ir.Value] = {}
     for node in graph:
         own = mine[node]
-        if node in found.slices and node.inputs[0] in makers:
+        if node in search.slices and node.inputs[0] in makers:
             own.op_type = "Identity"
             own.resize_inputs(1)
-        for index, rows in enumerate(found.narrowed.get(node, ())):
+        for index, rows in enumerate(search.narrowed.get(node, ())):
             source, value = node.inputs[index], own.inputs[index]
             if rows is None or source in makers:
                 continue
@@ -293,8 +293,8 @@ def _rewritten(graph: ir.Graph, found: _Search) -> ir.Graph:
             if key not in made:
                 made[key] = _sliced(copy, own, value, rows)
             own.replace_input_with(index, made[key])
-        if node in found.narrowed:
-            rows, result = found.rows[node], own.outputs[0]
+        if node in search.narrowed:
+            rows, result = search.rows[node], own.outputs[0]
             dims = list(static_dims(node.outputs[0]))
             dims[rows.axis] = rows.count
             result.shape = ir.Shape(dims)

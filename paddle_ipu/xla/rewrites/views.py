@@ -126,10 +126,10 @@ def _split(
     if not source or min((*source, *dims)) < 1:
         return None
     cuts = [math.prod(source[: place + 1]) for place in range(len(source))]
-    found: list[tuple[int, int] | None] = []
+    parts: list[tuple[int, int] | None] = []
     for axis, dim in enumerate(dims):
         if dim == 1:
-            found.append(None)
+            parts.append(None)
             continue
         # In how many parts the axes up to this one cut the array, and those before it.
         end = math.prod(dims[: axis + 1])
@@ -137,8 +137,8 @@ def _split(
         limit = cuts[place]
         if end > limit or limit % end:
             return None
-        found.append((place, limit // end))
-    return tuple(found)
+        parts.append((place, limit // end))
+    return tuple(parts)
 
 
 def scaled(node: ir.Node) -> tuple[ir.Value, float] | None:

@@ -59,16 +59,16 @@ class WeightLayouts:
             model: the weights of folded norms as in the model, which is updated: a norm's others
                 are those copied before.
         """
-        found = dict(weights)
+        converted = dict(weights)
         for norm in self.folded:
             own = {name: weights[name] for name in norm.members if name in weights}
             if own:
                 # The caller's arrays may change, and the host's weights be read, later.
                 model.update((name, np.array(array)) for name, array in own.items())
-                found.update(norm.folded(model))
-        for name in self.kernels & found.keys():
-            found[name] = kernel_layout.to_device(found[name])
-        return found
+                converted.update(norm.folded(model))
+        for name in self.kernels & converted.keys():
+            converted[name] = kernel_layout.to_device(converted[name])
+        return converted
 
     def on_host(
         self,
@@ -83,13 +83,13 @@ class WeightLayouts:
             shapes: weight -> (shape in the model, dtype).
             model: the weights of folded norms as in the model.
         """
-        found = dict(arrays)
-        found.update((n, kernel_layout.on_host(arrays[n])) for n in self.kernels)
+        converted = dict(arrays)
+        converted.update((n, kernel_layout.on_host(arrays[n])) for n in self.kernels)
         for name, product in self.packed.items():
             if name not in self.norms:
-                found[name] = product.on_host(arrays[name], shapes[name][0])
-        found.update((name, model[name]) for name in self.norms)
-        return found
+                converted[name] = product.on_host(arrays[name], shapes[name][0])
+        converted.update((name, model[name]) for name in self.norms)
+        return converted
 
     def are_alike(self, name: str, other: WeightLayouts, others_name: str) -> bool:
         """Whether equal weights of two programs are equal on the device."""

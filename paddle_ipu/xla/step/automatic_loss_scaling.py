@@ -170,7 +170,7 @@ class GradientWatch:
         trained: tensors that depend on a trained weight; others have no gradient.
         shared: tensors with several readers.
         dtypes: tensor -> ``float16`` or ``bfloat16``; others are float32.
-        found: whether a gradient was counted.
+        has_counted: whether a gradient was counted.
     """
 
     rule: AutomaticLossScaling
@@ -178,7 +178,7 @@ class GradientWatch:
     trained: Collection[str]
     shared: Collection[str]
     dtypes: Mapping[str, str]
-    found: bool = False
+    has_counted: bool = False
 
     def of_operands(
         self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
@@ -216,6 +216,6 @@ class GradientWatch:
         is_float = isinstance(array, jax.Array) and array.dtype == jnp.float32
         if not is_float or name not in self.trained:
             return array
-        self.found = True
+        self.has_counted = True
         dtype = self.dtypes.get(name, "float32")
         return _tracked(array, self.counter, dtype, self.rule.edge)

@@ -96,11 +96,11 @@ class Executable:
     def upload(self, weights: Mapping[str, HostArray],
                state: Mapping[str, HostArray]) -> None:  # fmt: skip
         """Copies host arrays to the device; those not named stay as they are."""
-        found = self.program.layouts.on_device(weights, self._model_weights)
+        converted = self.program.layouts.on_device(weights, self._model_weights)
         packed = self.program.layouts.packed
         whole = {
             name: array if name in packed else np.broadcast_to(array, self.program.on_device(name))
-            for name, array in found.items()
+            for name, array in converted.items()
         }
         with self._integers():
             if self._leaves_weights(self._step):
@@ -169,8 +169,8 @@ class Executable:
         if program.replicas == 1 and program.layouts.are_plain:
             return self.weights
         own = program.writes if program.replicas > 1 else ()
-        found = {name: a[0] if name in own else a for name, a in self.weights.items()}
-        return program.layouts.on_host(found, program.weights, self._model_weights)
+        weights = {name: a[0] if name in own else a for name, a in self.weights.items()}
+        return program.layouts.on_host(weights, program.weights, self._model_weights)
 
     @property
     def state(self) -> Tree:
@@ -203,7 +203,7 @@ class Executable:
         process.check_fork()
         self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
-        if watch is not None and not watch.found:
+        if watch is not None and not watch.has_counted:
             raise popart_exception("[AutomaticLossScale transform] No tracked tensors were found")
 
     def text_for(self, platform: str) -> str:
@@ -294,10 +294,10 @@ class Executable:
             return self._traced
 
         def options() -> dict[str, Any]:
-            found: dict[str, Any] = dict(half.COMPILER_OPTIONS)
+            compiler_options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
             if step.trained and residuals.on_cpu():
-                found.update(residuals.COMPILER_OPTIONS)
-            return found
+                compiler_options.update(residuals.COMPILER_OPTIONS)
+            return compiler_options
 
         if self._instances is not None:
             devices = list(self._instances.mesh.devices.flat)

@@ -70,13 +70,13 @@ def size_limit() -> int:
     text = os.environ.get(CACHE_SIZE_VARIABLE, "").strip()
     if not text:
         return DEFAULT_SIZE
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)?", text, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)?", text, re.IGNORECASE)
+    if match is None:
         raise CacheError(
             f"{CACHE_SIZE_VARIABLE} is {text!r}, expected a number of bytes or one with a unit, "
             "such as 500MB or 4GB"
         )
-    return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+    return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
 
 class ExecutableCache:
@@ -102,29 +102,29 @@ class ExecutableCache:
     def _check_folder(self) -> None:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.folder.stat()
+            status = self.folder.stat()
         except OSError as error:
             raise CacheError(
                 f"the cache of compiled programs cannot be at {self.folder}: {error.strerror}. "
                 "Give another folder as cache_path, or turn enable_engine_caching off"
             ) from error
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} belongs to user "
-                f"{found.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
+                f"{status.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
                 "code. Give a folder of your own as cache_path"
             )
-        if found.st_mode & _OTHERS_WRITE:
+        if status.st_mode & _OTHERS_WRITE:
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} can be written by other users "
-                f"(mode {stat.S_IMODE(found.st_mode):o}): what is in it runs as machine code. Run "
+                f"(mode {stat.S_IMODE(status.st_mode):o}): what is in it runs as machine code. Run "
                 f"chmod go-w {self.folder}, or give another folder as cache_path"
             )
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} cannot be written: permission "
-                f"denied (mode {stat.S_IMODE(found.st_mode):o}). Run chmod u+rwx {self.folder}, or "
-                "give another folder as cache_path"
+                f"denied (mode {stat.S_IMODE(status.st_mode):o}). Run chmod u+rwx {self.folder}, "
+                "or give another folder as cache_path"
             )
 
     def _path(self, key: str) -> Path:
@@ -132,29 +132,29 @@ class ExecutableCache:
 
     def entries(self) -> list[Entry]:
         """Every entry, the one used last first."""
-        found = []
+        entries = []
         for path in self.folder.glob("*" + _ENTRY):
             with suppress(FileNotFoundError):
                 known = path.stat()
-                found.append(Entry(path.name.removesuffix(_ENTRY), known.st_size, known.st_mtime))
-        return sorted(found, key=lambda entry: (-entry.used, entry.key))
+                entries.append(Entry(path.name.removesuffix(_ENTRY), known.st_size, known.st_mtime))
+        return sorted(entries, key=lambda entry: (-entry.used, entry.key))
 
     # -- entries -------------------------------------------------------------------------------
 
     def load(self, key: str) -> tuple[Mapping[str, Any], bytes] | None:
         """The entry's description and content; None where there is none that can be trusted."""
-        found = self.examine(key)
-        if isinstance(found, str):
-            if found:
+        entry = self.examine(key)
+        if isinstance(entry, str):
+            if entry:
                 _LOG.warning(
                     "The compiled program %s is not used: %s. It is compiled again.",
                     self._path(key),
-                    found,
+                    entry,
                 )
             return None
         with suppress(OSError):
             os.utime(self._path(key))
-        return found
+        return entry
 
     def examine(self, key: str) -> tuple[Mapping[str, Any], bytes] | str:
         """What :meth:`load` gives, or why it gives nothing; "" where there is no such entry."""
@@ -304,8 +304,8 @@ class _LockFile:
             except FileNotFoundError:
                 pass
             else:
-                if (found := cls._known.get((known.st_dev, known.st_ino))) is not None:
-                    return found
+                if (existing := cls._known.get((known.st_dev, known.st_ino))) is not None:
+                    return existing
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
                 descriptor = os.open(path, flags, 0o600)

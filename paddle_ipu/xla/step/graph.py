@@ -65,8 +65,8 @@ class LoweredBlock:
         made.update(name for node in self.graph.nodes for name in node.outputs)
         self.graph.keep(self.outputs)
         read = [name for node in self.graph.nodes for name in node.inputs if name is not None]
-        found = dict.fromkeys([*read, *self.outputs])
-        self.captured = tuple(name for name in found if name not in made)
+        names = dict.fromkeys([*read, *self.outputs])
+        self.captured = tuple(name for name in names if name not in made)
 
     def run(
         self,
@@ -206,11 +206,11 @@ class LoweredGraph:
 
     def depending_on(self, sources: Collection[str]) -> set[str]:
         """`sources` and every value that depends on one of them."""
-        found = set(sources)
+        dependents = set(sources)
         for node in self.nodes:
-            if not found.isdisjoint(node.inputs):
-                found.update(node.outputs)
-        return found
+            if not dependents.isdisjoint(node.inputs):
+                dependents.update(node.outputs)
+        return dependents
 
     def reaching(self, target: str) -> set[str]:
         """Every value that `target` depends on, itself included."""

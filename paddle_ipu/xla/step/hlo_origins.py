@@ -63,7 +63,7 @@ def origins(text: str) -> tuple[str, dict[str, tuple[Share, ...]]]:
     """(the module's name, instruction -> whose time it is) of a compiled program's text."""
     head = _HEAD.match(text)
     computations = _computations(text)
-    found: dict[str, tuple[Share, ...]] = {}
+    by_name: dict[str, tuple[Share, ...]] = {}
     for instructions in computations.values():
         shares = {name: _shares(each, computations) for name, each in instructions.items()}
         readers: dict[str, list[str]] = {}
@@ -72,12 +72,12 @@ def origins(text: str) -> tuple[str, dict[str, tuple[Share, ...]]]:
                 readers.setdefault(operand, []).append(name)
         read = {name: list(each.operands) for name, each in instructions.items()}
         for name, own in shares.items():
-            found[name] = own
+            by_name[name] = own
             if len(own) == 1 and own[0].kind in ("operator", "copy") and own[0].origin == NOWHERE:
                 near = _near(name, readers, shares) or _near(name, read, shares)
                 if near is not None:
-                    found[name] = (Share(own[0].kind, near, 1.0),)
-    return ("" if head is None else head[1]), found
+                    by_name[name] = (Share(own[0].kind, near, 1.0),)
+    return ("" if head is None else head[1]), by_name
 
 
 def _near(
@@ -101,14 +101,14 @@ def _near(
 
 
 def _computations(text: str) -> dict[str, dict[str, _Instruction]]:
-    found: dict[str, dict[str, _Instruction]] = {}
+    computations: dict[str, dict[str, _Instruction]] = {}
     current: dict[str, _Instruction] = {}
     for line in text.splitlines():
         match = _INSTRUCTION.match(line)
         if match is None:
             begin = _COMPUTATION.match(line)
             if begin is not None:
-                current = found.setdefault(begin[1], {})
+                current = computations.setdefault(begin[1], {})
             continue
         name, shape, opcode, rest = match.groups()
         calls, op_name = _CALLS.search(rest), _OP_NAME.search(rest)
@@ -119,7 +119,7 @@ def _computations(text: str) -> dict[str, dict[str, _Instruction]]:
             "" if op_name is None else op_name[1],
             "" if calls is None else calls[1],
         )
-    return found
+    return computations
 
 
 def _elements(shape: str) -> int:
@@ -139,8 +139,8 @@ def _shares(
         return (Share(*_whose(instruction), 1.0),)
     inner = computations[instruction.calls]
     weights: dict[tuple[Kind, Origin], float] = {}
-    for found, elements in _work(inner):
-        key = _whose(found, instruction.op_name)
+    for part, elements in _work(inner):
+        key = _whose(part, instruction.op_name)
         weights[key] = weights.get(key, 0.0) + elements
     # What only moves elements beside operators that compute is part of them.
     computed = {key: size for key, size in weights.items() if key[0] != "copy"}
@@ -153,16 +153,17 @@ def _shares(
 
 def _work(inner: Mapping[str, _Instruction]) -> Iterator[tuple[_Instruction, float]]:
     """The instructions of a fusion that take its time, with the elements that each goes through."""
-    products = [found for found in inner.values() if found.opcode in _PRODUCTS]
+    products = [instruction for instruction in inner.values() if instruction.opcode in _PRODUCTS]
     if products:
-        yield from ((found, 1.0) for found in products)
+        yield from ((instruction, 1.0) for instruction in products)
         return
-    for found in inner.values():
-        if found.opcode in _FREE:
+    for instruction in inner.values():
+        if instruction.opcode in _FREE:
             continue
-        read = [inner[name].elements for name in found.operands if name in inner]
-        reduces = found.opcode in ("reduce", "reduce-window")
-        yield found, float(max([found.elements, *read] if reduces else [found.elements]))
+        read = [inner[name].elements for name in instruction.operands if name in inner]
+        reduces = instruction.opcode in ("reduce", "reduce-window")
+        elements = max([instruction.elements, *read]) if reduces else instruction.elements
+        yield instruction, float(elements)
 
 
 def _whose(instruction: _Instruction, around: str = "") -> tuple[Kind, Origin]:

@@ -209,8 +209,8 @@ class Instances:
         heartbeat.meet()
 
         def global_array(known: Pairs, name: str, array: Any, is_own: bool) -> Any:
-            part, found = known.get(name, (None, None))
-            return found if part is array else self._global_array(array, is_own)
+            part, whole = known.get(name, (None, None))
+            return whole if part is array else self._global_array(array, is_own)
 
         weights, state, anchors, flags = compiled(
             {n: global_array(earlier.weights, n, a, n in own) for n, a in weights.items()},
@@ -257,12 +257,12 @@ class Instances:
         if is_root:
             np.concatenate([_bytes(a) for a in kept.values()], out=bits[:size])
         sent = self._summed(bits.view(np.uint32)).view(np.uint8)
-        found, begin = {}, 0
+        received, begin = {}, 0
         for name, array in kept.items():
             part = sent[begin : begin + array.nbytes].tobytes()
-            found[name] = jnp.asarray(np.frombuffer(part, array.dtype).reshape(array.shape))
+            received[name] = jnp.asarray(np.frombuffer(part, array.dtype).reshape(array.shape))
             begin += array.nbytes
-        return found
+        return received
 
     def _summed(self, words: HostArray) -> HostArray:
         """The sums of all instances' words, in parts of few sizes, each compiled once."""
@@ -297,8 +297,8 @@ class Instances:
     def agree(self, key: str) -> bool:
         """Whether all instances gave the same key, and not ""; all must call it."""
         digest = hashlib.sha256(key.encode()).digest()
-        found = self.gathered(np.frombuffer(digest, np.uint8))
-        return bool(key) and all(other.tobytes() == digest for other in found)
+        digests = self.gathered(np.frombuffer(digest, np.uint8))
+        return bool(key) and all(other.tobytes() == digest for other in digests)
 
     def check_same(self, lowered: Any) -> None:
         """Compares what the instances are about to compile; all must call it.
@@ -307,8 +307,8 @@ class Instances:
             BackendUnavailableError: they differ, and would wait for one another in vain.
         """
         digest = hashlib.sha256(lowered.as_text().encode()).digest()
-        found = self.gathered(np.frombuffer(digest, np.uint8))
-        others = [number for number, other in enumerate(found) if other.tobytes() != digest]
+        digests = self.gathered(np.frombuffer(digest, np.uint8))
+        others = [number for number, other in enumerate(digests) if other.tobytes() != digest]
         if others:
             raise BackendUnavailableError(
                 f"instance {this_instance().index} compiles another program than instance "
@@ -323,9 +323,9 @@ class Instances:
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         together = self._gather(self._global_array(data, True))
-        found = np.array(_part(together, False)).tobytes()
+        content = np.array(_part(together, False)).tobytes()
         # A copy, as what bytes hold cannot be written to.
-        return np.frombuffer(found, array.dtype).reshape(self.count, *array.shape).copy()
+        return np.frombuffer(content, array.dtype).reshape(self.count, *array.shape).copy()
 
 
 # -- in a step ------------------------------------------------------------------------------------
@@ -368,8 +368,8 @@ def _bytes(array: HostArray) -> HostArray:
 
 def _on_host(array: Any) -> HostArray:
     """This instance's part of an array."""
-    found: HostArray = np.asarray(array.addressable_data(0))[0]
-    return found
+    own: HostArray = np.asarray(array.addressable_data(0))[0]
+    return own
 
 
 def _part(array: Any, is_own: bool) -> Any:
@@ -392,10 +392,10 @@ def joined() -> Instances:
     mesh = jax.sharding.Mesh(
         np.asarray([first[index] for index in sorted(first)]), (INSTANCE_AXIS,)
     )
-    found = Instances(len(first), mesh)
+    instances = Instances(len(first), mesh)
     with _quiet_output():
-        found.from_instance(0, {"": jnp.zeros(1)})
-    return found
+        instances.from_instance(0, {"": jnp.zeros(1)})
+    return instances
 
 
 def is_joined() -> bool:

@@ -22,11 +22,11 @@ _VIEWS = frozenset({"Cast", "Identity", "Reshape", "Transpose"})
 
 def readers(nodes: Iterable[LoweredNode], weights: Collection[str]) -> set[str]:
     """First results of the operators that read one of the weights."""
-    weights, found = set(weights), set[str]()
+    weights, results = set(weights), set[str]()
     for node in nodes:
         if not weights.isdisjoint(name for name in node.inputs if name is not None):
-            (weights if node.op_type in _VIEWS else found).update(node.outputs[:1])
-    return found
+            (weights if node.op_type in _VIEWS else results).update(node.outputs[:1])
+    return results
 
 
 def joined(

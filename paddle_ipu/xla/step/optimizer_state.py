@@ -72,13 +72,13 @@ class OptimizerState:
 
     def by_name(self) -> dict[str, Any]:
         """Every array that has a value, by its own name."""
-        found: dict[str, Any] = {
+        arrays: dict[str, Any] = {
             name: array for name, array in self._arrays.items() if name not in self._groups
         }
         for leader in self._groups:
             if leader in self._arrays:
-                found.update(self._parts(leader))
-        return found | self._members
+                arrays.update(self._parts(leader))
+        return arrays | self._members
 
     def split_unequal(self) -> bool:
         """Splits groups whose members are no longer equal; the step is another one then."""

@@ -167,8 +167,8 @@ class Digest:
             data = str(item).encode()
         self._hash.update(b"%s %d %s" % (type(item).__name__.encode(), len(data), data))
 
-    def _name(self, kind: str, found: type, *more: Any) -> None:
-        self._begin(kind, found.__module__, found.__qualname__, *more)
+    def _name(self, kind: str, value: type, *more: Any) -> None:
+        self._begin(kind, value.__module__, value.__qualname__, *more)
 
     def _array(self, array: HostArray) -> None:
         if array.dtype.hasobject:
@@ -262,18 +262,18 @@ def surroundings() -> list[tuple[str, Any]]:
 @functools.cache
 def _versions() -> dict[str, str]:
     """Of what is installed, whether it is imported or not."""
-    found = {}
+    versions = {}
     for name in _INSTALLED:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _processor() -> tuple[str, ...]:
     """Vendor, model and features of the processor."""
     wanted = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU part"}
-    found = processor.description()
-    said = tuple(f"{name}={found[name]}" for name in sorted(wanted & found.keys()))
+    description = processor.description()
+    said = tuple(f"{name}={description[name]}" for name in sorted(wanted & description.keys()))
     return said or (platform.processor(),)
 
 

@@ -136,21 +136,21 @@ def _places(nodes: Sequence[LoweredNode], marks: Mapping[str, int], kind: Any) -
 
 def _stages(nodes: Sequence[LoweredNode], known: Mapping[str, int]) -> list[int]:
     """Each operator's stage; constants have none of their own."""
-    found: list[int] = []
+    stages: list[int] = []
     for node in nodes:
-        before = found[-1] if found else 0
-        found.append(known.get(node.outputs[0], before) if node.outputs else before)
-    return found
+        before = stages[-1] if stages else 0
+        stages.append(known.get(node.outputs[0], before) if node.outputs else before)
+    return stages
 
 
 def _norms(nodes: Sequence[LoweredNode]) -> set[int]:
-    found, results = set[int](), set[str]()
+    norms, results = set[int](), set[str]()
     for at, node in enumerate(nodes):
         follows = node.op_type in _ACTIVATIONS and results.intersection(filter(None, node.inputs))
         if node.op_type in _NORMS or follows:
-            found.add(at)
+            norms.add(at)
             results.update(node.outputs)
-    return found
+    return norms
 
 
 def _without(
@@ -246,9 +246,9 @@ class _Program:
         best: tuple[float, set[int]] = (np.inf, set())
         for number in _PARTS:
             limit = total[-1] / number
-            found = _cheapest(places, total, crossing, barriers, limit)
-            if found is not None and found[0] < best[0]:
-                best = found
+            candidate = _cheapest(places, total, crossing, barriers, limit)
+            if candidate is not None and candidate[0] < best[0]:
+                best = candidate
         return best[1]
 
     def _candidates(self, fixed: set[int]) -> list[int]:
@@ -261,8 +261,8 @@ class _Program:
                 change[use + 1] -= size
         alive = np.cumsum(change)[: count + 1]
         buckets = np.array_split(np.arange(1, count), min(_PLACES, max(count - 1, 1)))
-        found = {int(part[np.argmin(alive[part])]) for part in buckets if part.size}
-        return sorted(found | {cut for cut in fixed if cut < count} | {0, count})
+        cuts = {int(part[np.argmin(alive[part])]) for part in buckets if part.size}
+        return sorted(cuts | {cut for cut in fixed if cut < count} | {0, count})
 
 
 def _cheapest(

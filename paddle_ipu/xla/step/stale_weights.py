@@ -120,14 +120,14 @@ class WeightVersions:
 
     def read(self, node: LoweredNode) -> dict[str, tuple[jax.Array, jax.Array]]:
         """What a node's forward and its backward read for each weight that is not the newest."""
-        found = {}
+        versions = {}
         for name, lags in self.reads.get(node.outputs[0], {}).items() if node.outputs else ():
             forward, backward = (
                 half.widened(self.history[name][lag - 1] if lag else self.weights[name])
                 for lag in lags
             )
-            found[name] = forward, backward
-        return found
+            versions[name] = forward, backward
+        return versions
 
 
 @jax.custom_vjp

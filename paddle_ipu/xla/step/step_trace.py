@@ -104,7 +104,7 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
     Raises:
         MeasurementError: JAX's profiler runs already, or recorded no run.
     """
-    found = Recording()
+    measured = Recording()
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     with tempfile.TemporaryDirectory(prefix="paddle_ipu-trace-") as folder:
@@ -116,7 +116,7 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
                 "one jax.profiler trace, at a time."
             ) from error
         try:
-            yield found
+            yield measured
         finally:
             jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
         runs, intervals = _read(Path(folder))
@@ -125,7 +125,7 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
             "no run was measured: call Executor.run with the compiled program inside the `with`."
         )
     shares = dict(map(origins, texts()))
-    found.add(runs, intervals, shares)
+    measured.add(runs, intervals, shares)
 
 
 def _read(folder: Path) -> tuple[list[tuple[float, float]], list[Interval]]:

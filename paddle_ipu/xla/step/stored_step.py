@@ -77,12 +77,12 @@ def obtain(
     if reason := _runs_on_host(step):
         return _not_kept(compile_step(step, lower(), options()), reason)
     key = "" if is_traced else key_of(step, devices)
-    if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
-        return found
+    if key and (stored := _by_program(cache, key, step, arguments, devices)) is not None:
+        return stored
     with cache.alone(key) if key else nullcontext():
         # Another process may have compiled it while this one waited.
-        if key and (found := _by_program(cache, key, step, arguments, devices)) is not None:
-            return found
+        if key and (stored := _by_program(cache, key, step, arguments, devices)) is not None:
+            return stored
         return _by_trace(cache, key, step, arguments, devices, lower(), options())
 
 
@@ -128,10 +128,10 @@ def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:
 def _by_program(
     cache: ExecutableCache, key: str, step: Step, arguments: Sequence[Any], devices: Sequence[Any]
 ) -> CompiledStep | None:
-    found = cache.load(key)
-    if found is None:
+    entry = cache.load(key)
+    if entry is None:
         return None
-    description, _ = found
+    description, _ = entry
     loaded = _load(
         cache, description["step"], arguments, devices, _structure(description["results"])
     )
@@ -235,10 +235,10 @@ def _load(
     results: Any,
 ) -> tuple[Any, int] | None:
     """(the compiled step, its temporary bytes) of an entry; None where there is none."""
-    found = cache.load(key)
-    if found is None:
+    entry = cache.load(key)
+    if entry is None:
         return None
-    description, content = found
+    description, content = entry
     try:
         compiled = serialize_executable.deserialize_and_load(
             content,

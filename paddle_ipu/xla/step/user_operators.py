@@ -67,14 +67,16 @@ def result_kinds(
     try:
         with integers.allowed_if(in_64_bits):
             function = _without_doubles(forward)
-            found = jax.eval_shape(lambda *inputs: function(*inputs, **_plain(attributes)), *specs)
+            returned = jax.eval_shape(
+                lambda *inputs: function(*inputs, **_plain(attributes)), *specs
+            )
     except Exception as error:
         operands = ", ".join("None" if s is None else f"{s.dtype}{list(s.shape)}" for s in specs)
         raise LoweringError(
             f"custom operator {name}: the function given to register_custom_op failed for inputs "
             f"({operands}) and attributes {_plain(attributes)}: {error}"
         ) from error
-    results = list(found) if isinstance(found, (tuple, list)) else [found]
+    results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     for number, result in enumerate(results):
         if not hasattr(result, "dtype"):
             raise LoweringError(
@@ -120,7 +122,7 @@ def _with_derivative(
         inputs, outputs = residuals
         many = isinstance(outputs, (tuple, list))
         try:
-            found = backward(
+            returned = backward(
                 inputs,
                 tuple(outputs) if many else (outputs,),
                 tuple(gradients) if many else (gradients,),
@@ -131,7 +133,9 @@ def _with_derivative(
                 f"custom operator {context.domain}.{context.op_type}: backward failed; it is "
                 f"called as backward(inputs, outputs, gradients, **{attributes}): {error}"
             ) from error
-        each = [] if found is None else found if isinstance(found, (tuple, list)) else [found]
+        if returned is None:
+            returned = []
+        each = returned if isinstance(returned, (tuple, list)) else [returned]
         if len(each) != len(inputs):
             raise LoweringError(
                 f"custom operator {context.domain}.{context.op_type}: backward gave {len(each)} "

@@ -77,25 +77,25 @@ class Widths:
 
     def of_operands(self, node: LoweredNode, operands: Sequence[Operand]) -> list[Operand]:
         """Operands as an operator takes them: indices in 32 bits, others all of one width."""
-        found = list(operands)
+        converted = list(operands)
         if not self.in_64_bits:
-            return found
+            return converted
         for index, (name, array) in enumerate(zip(node.inputs, operands, strict=True)):
             if node.in_64_bits and isinstance(array, np.ndarray):
                 # JAX knows a constant by its identity, and with as many bits as it saw first.
-                found[index] = array.copy() if integers.is_wide(array) else array
+                converted[index] = array.copy() if integers.is_wide(array) else array
             if not isinstance(array, jax.Array):
                 continue
             if index in node.indices and integers.is_wide(array):
-                found[index] = integers.saturated(array)
+                converted[index] = integers.saturated(array)
             elif node.in_64_bits and self._is_wide.get(str(name)) and not integers.is_wide(array):
-                found[index] = integers.widened(array)
-        return found
+                converted[index] = integers.widened(array)
+        return converted
 
 
 def _widths(graph: ir.Graph) -> dict[str, bool]:
     """Of each tensor of 32 or 64-bit integers, whether it is of 64."""
     results = itertools.chain.from_iterable(node.outputs for node in graph)
-    found = (*graph.inputs, *graph.initializers.values(), *results)
+    values = (*graph.inputs, *graph.initializers.values(), *results)
     kinds = {ir.DataType.INT32: False, ir.DataType.INT64: True}
-    return {str(v.name): kinds[v.dtype] for v in found if v.dtype in kinds}
+    return {str(v.name): kinds[v.dtype] for v in values if v.dtype in kinds}
