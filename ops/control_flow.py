@@ -17,6 +17,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.constant_folding import find_folder, fold
 from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.passes.extract_forward import needed_for
 
 _MOST_TURNS = 2**31 - 1
 _LONGEST_SIMULATION = 20_000
@@ -331,13 +332,7 @@ def _needed_for(
     graph: ir.Graph, values: Iterable[ir.Value], roots: Iterable[ir.Node] = ()
 ) -> list[ir.Node]:
     """The nodes of a block that values and `roots` depend on, in order."""
-    needed: set[int] = set()
-    stack = [*(value.producer() for value in values), *roots]
-    while stack:
-        node = stack.pop()
-        if node is not None and id(node) not in needed:
-            needed.add(id(node))
-            stack.extend(value.producer() for value in node.inputs if value is not None)
+    needed = needed_for([*(value.producer() for value in values), *roots])
     return [node for node in graph if id(node) in needed]
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
+from paddle_ipu.passes.support.new_nodes import new_node
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
 
 _READ = "@read"
@@ -64,8 +64,7 @@ def _read(graph: ir.Graph, feed: ir.Value) -> None:
     """x -> assign(x): gradients of what is computed can be fetched."""
     result = ir.Value(name=f"{feed.name}{_READ}", shape=feed.shape, type=feed.type)
     uses = list(feed.uses())
-    node = ir.Node(dialect.DOMAIN, "assign", [feed], outputs=[result], name=result.name)
-    node.meta[dialect.INPUT_NAMES] = ("x",)
+    node = new_node("assign", [feed], result)
     for use in uses:
         use.node.replace_input_with(use.idx, result)
     graph.insert_before(next(iter(graph)), node)

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.passes.pass_base import Compilation
+from paddle_ipu.passes.support.new_nodes import new_node
 
 _FULL = ir.DataType.FLOAT
 _HALF: Mapping[str, ir.DataType] = {
@@ -32,8 +33,6 @@ _NUMBERS = frozenset({
 
 _BATCH_NORMS = frozenset({"batch_norm", "batch_norm_"})
 _STATISTICS = ("mean", "variance")
-
-_COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
 class ConvertToHalf:
@@ -195,21 +194,8 @@ class _Conversion:
             result = ir.Value(
                 name=f"{value.name}.cast_{name}", shape=value.shape, type=ir.TensorType(dtype)
             )
-            near = reader or value.producer()
-            from_near = {} if near is None else near.attributes
-            copied = [from_near[key] for key in _COPIED if key in from_near]
-            node = ir.Node(
-                dialect.DOMAIN,
-                "cast",
-                [value],
-                [dialect.make_attribute("dtype", name), *copied],
-                outputs=[result],
-                name=result.name,
-            )
-            node.meta[dialect.CALLSTACK] = (
-                () if near is None else near.meta.get(dialect.CALLSTACK, ())
-            )
-            node.meta[dialect.INPUT_NAMES] = ("x",)
+            near, dtype_of = reader or value.producer(), dialect.make_attribute("dtype", name)
+            node = new_node("cast", [value], result, near, [dtype_of])
             if reader is None:
                 self._graph.append(node)
             else:

@@ -14,12 +14,12 @@ import onnx_ir as ir
 from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
+from paddle_ipu.passes.support.new_nodes import new_node
 
 WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
 """Operators whose results no gradient passes as it is: those that read a shape, and a detach."""
 _WITH_GRADIENT = {"batch_norm": 1, "batch_norm_": 1, "sync_batch_norm_": 1}
 """How many results a gradient passes, the first ones, of operators that also give statistics."""
-_COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
 class CutGradients:
@@ -141,16 +141,7 @@ def _behind(results: Iterable[ir.Value | None]) -> set[int]:
 def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value, *, is_block: bool) -> None:
     result = ir.Value(name=f"{value.name}.stopped", shape=value.shape, type=value.type)
     uses = list(value.uses())
-    cut = ir.Node(
-        dialect.DOMAIN,
-        "share_data",
-        [value],
-        [node.attributes[key] for key in _COPIED if key in node.attributes],
-        outputs=[result],
-        name=result.name,
-    )
-    cut.meta[dialect.CALLSTACK] = node.meta.get(dialect.CALLSTACK, ())
-    cut.meta[dialect.INPUT_NAMES] = ("x",)
+    cut = new_node("share_data", [value], result, near=node)
     for use in uses:
         use.node.replace_input_with(use.idx, result)
     if is_block:

@@ -6,7 +6,7 @@ raw gradient is answered by the gradient of that parameter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -77,7 +77,7 @@ class ExtractForward:
         roots = [
             node for node in graph if has_side_effect(node) and not _prints_a_gradient(node, graph)
         ]
-        needed = _needed([*(output.producer() for output in outputs), *roots])
+        needed = needed_for([*(output.producer() for output in outputs), *roots])
         dropped = [node for node in graph if id(node) not in needed]
         if any(id(node) in needed and is_backward(node) for node in graph):
             written = {id(value): name for name, value in writes.states.items()}
@@ -138,7 +138,7 @@ def _check_differentiable(fetch: str, value: ir.Value | None, compilation: Compi
 
 def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -> None:
     for name, sink in sinks:
-        behind = _needed([sink])
+        behind = needed_for([sink])
         found = [node for node in graph if id(node) in behind and is_backward(node)]
         if found:
             raise NotSupported(
@@ -167,7 +167,7 @@ def _prints_a_gradient(node: ir.Node, graph: ir.Graph) -> bool:
     """Paddle's backward of ``print``; the translator of forward's prints the gradient, too."""
     if node.op_type != "print":
         return False
-    needed = _needed([node])
+    needed = needed_for([node])
     return any(id(other) in needed and is_backward(other) for other in graph)
 
 
@@ -176,16 +176,16 @@ def has_side_effect(node: ir.Node) -> bool:
     return any(inner.op_type in SIDE_EFFECTS for inner in dialect.walk([node]))
 
 
-def _needed(roots: list[ir.Node | None]) -> set[int]:
-    seen: set[int] = set()
+def needed_for(roots: Iterable[ir.Node | None]) -> set[int]:
+    """Ids of nodes and of all that they depend on; None stands for a value that is an input."""
+    needed: set[int] = set()
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        stack.extend(value.producer() for value in node.inputs if value is not None)
-    return seen
+        if node is not None and id(node) not in needed:
+            needed.add(id(node))
+            stack.extend(value.producer() for value in node.inputs if value is not None)
+    return needed
 
 
 def is_backward(node: ir.Node) -> bool:

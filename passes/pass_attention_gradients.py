@@ -12,12 +12,12 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.passes.pass_base import Compilation
+from paddle_ipu.passes.support.new_nodes import new_node
 
 PATTERN = "DisableAttnDropoutBwdPattern"
 
 _SAME_VALUES = frozenset({"cast", "assign"})
 _MATMULS = frozenset({"matmul", "bmm"})
-_COPIED = ("ipu_index", "ipu_stage", "op_role")
 
 
 class PassAttentionGradients:
@@ -66,18 +66,14 @@ def _rewrite(graph: ir.Graph, node: ir.Node) -> None:
     uses = list(dropped.uses())
     made: list[ir.Node] = []
 
-    def add(op_type: str, inputs: list[ir.Value], operands: list[str]) -> ir.Value:
+    def add(op_type: str, *operands: ir.Value) -> ir.Value:
         name = f"{dropped.name}.straight.{len(made)}"
         result = ir.Value(name=name, shape=dropped.shape, type=dropped.type)
-        copied = [node.attributes[name] for name in _COPIED if name in node.attributes]
-        new = ir.Node(dialect.DOMAIN, op_type, inputs, copied, outputs=[result], name=name)
-        new.meta.update({**node.meta, dialect.INPUT_NAMES: tuple(operands)})
-        made.append(new)
+        made.append(new_node(op_type, operands, result, near=node))
         return result
 
-    kept = add("share_data", [dropped], ["x"])
-    nothing = add("subtract", [x, add("share_data", [x], ["x"])], ["x", "y"])
-    straight = add("add", [kept, nothing], ["x", "y"])
+    kept = add("share_data", dropped)
+    straight = add("add", kept, add("subtract", x, add("share_data", x)))
     graph.insert_after(node, made)
     for use in uses:
         use.node.replace_input_with(use.idx, straight)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.passes.extract_forward import has_side_effect
+from paddle_ipu.passes.extract_forward import has_side_effect, needed_for
 from paddle_ipu.passes.pass_base import Compilation
 
 
@@ -71,15 +71,8 @@ def _stopped_alike(first: ir.Value, second: ir.Value) -> bool:
 
 
 def _drop_dead(block: ir.Graph) -> bool:
-    needed: set[int] = set()
-    stack = [value.producer() for value in block.outputs]
-    stack += [node for node in block if has_side_effect(node)]
-    while stack:
-        node = stack.pop()
-        if node is None or id(node) in needed:
-            continue
-        needed.add(id(node))
-        stack.extend(value.producer() for value in node.inputs if value is not None)
+    effects = (node for node in block if has_side_effect(node))
+    needed = needed_for([*(value.producer() for value in block.outputs), *effects])
     dead = [node for node in block if id(node) not in needed]
     for node in dead:
         for index in range(len(node.inputs)):

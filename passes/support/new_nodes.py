@@ -1,0 +1,41 @@
+"""Nodes that passes put into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from paddle_ipu.dialect import dialect
+
+_PLACE = ("ipu_index", "ipu_stage", "op_role")
+
+
+def new_node(
+    op_type: str,
+    operands: Sequence[ir.Value],
+    result: ir.Value,
+    near: ir.Node | None = None,
+    attributes: Sequence[ir.Attr] = (),
+) -> ir.Node:
+    """An operator that is placed, and reported to the user, as another one is.
+
+    Args:
+        op_type: phi's name.
+        operands: ``x``, and ``y`` where there are two.
+        result: its name is the node's too.
+        near: whose IPU, pipeline stage, role and source line it gets.
+        attributes: of its own.
+    """
+    copied = [] if near is None else [near.attributes[k] for k in _PLACE if k in near.attributes]
+    node = ir.Node(
+        dialect.DOMAIN,
+        op_type,
+        operands,
+        [*attributes, *copied],
+        outputs=[result],
+        name=result.name,
+    )
+    node.meta[dialect.CALLSTACK] = () if near is None else near.meta.get(dialect.CALLSTACK, ())
+    node.meta[dialect.INPUT_NAMES] = ("x", "y")[: len(operands)]
+    return node
