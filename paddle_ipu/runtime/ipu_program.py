@@ -415,15 +415,15 @@ class IpuProgram:
         that either, its optimizer gets a learning rate of 0, which leaves the weights alone.
         """
         evaluating = self._to_popart is not None and self._backend.evaluates
+        if self._is_ours:
+            self._send_learning_rate(session)
+            outputs: dict[str, Array] = self._run_on_device(
+                session.runArrays, inputs, not evaluating
+            )
+            return outputs
         if evaluating and self._forward_only:
             return self._by_step_io(session, inputs, "implicitPipeliningFwdOnly")
-        if self._is_ours:
-            session.setUpdating(not evaluating)
-            evaluating = False
         self._send_learning_rate(session, 0.0 if evaluating else None)
-        if self._is_ours and not self._synthetic:
-            outputs: dict[str, Array] = self._run_on_device(session.runArrays, inputs)
-            return outputs
         return self._by_step_io(session, inputs)
 
     def _by_step_io(
@@ -463,7 +463,7 @@ class IpuProgram:
         # PopART refuses before it begins.
         return not isinstance(error, popart_exception) or isinstance(error, popart_runtime_error)
 
-    def _send_learning_rate(self, session: Any, rate: float | None) -> None:
+    def _send_learning_rate(self, session: Any, rate: float | None = None) -> None:
         if self._learning_rate is None or self._to_popart is None:
             return
         rate = self._learning_rate() if rate is None else rate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
@@ -10,10 +10,12 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputationType, RecomputeType
+from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.placement import virtual_graph_mode
+from paddle_ipu.popart.program import size_of
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 
@@ -140,6 +142,55 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
                 f"'{value.name}'. Cast it to a type of 32 bits, or set "
                 "enableSupportedDataTypeCasting, which narrows it"
             )
+
+
+def check_loss(loss: str, tensors: Mapping[str, ir.Value]) -> None:
+    """Checks that the loss is a scalar of the main graph.
+
+    Args:
+        loss: tensor id.
+        tensors: the main graph's, by id.
+
+    Raises:
+        popart_exception: it is not.
+    """
+    if loss not in tensors:
+        raise popart_exception(f"Could not find loss tensor '{loss}' in main graph tensors")
+    if size_of(tensors[loss]) != 1:
+        raise popart_exception(f"Loss tensor, '{loss}', must be a scalar tensor")
+
+
+def check_anchors(
+    anchors: Collection[str],
+    tensors: Mapping[str, ir.Value],
+    loss: str | None,
+    differentiated: Collection[str],
+) -> None:
+    """Checks that anchors are tensors of the main graph, or gradients of such.
+
+    Args:
+        anchors: tensor ids; ``Gradient___<id>`` for a gradient.
+        tensors: the main graph's, by id.
+        loss: id of the loss; None in inference.
+        differentiated: tensors that have a gradient.
+
+    Raises:
+        popart_exception: one is not.
+    """
+    for anchor in anchors:
+        tensor = anchor.removeprefix(reservedGradientPrefix())
+        if tensor not in tensors:
+            raise popart_exception(
+                f"Anchor tensor `{anchor}' not in Ir Tensors. The tensors are: "
+                + ", ".join(sorted(tensors))
+            )
+        if tensor != anchor and tensor not in differentiated:
+            why = (
+                "there are no gradients in inference"
+                if loss is None
+                else f"the loss '{loss}' has no gradient with respect to '{tensor}'"
+            )
+            raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
 
 def check_clips(options: SessionOptions, optimizer: Optimizer | PaddleOptimizer | None) -> None:

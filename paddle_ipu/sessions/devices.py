@@ -142,15 +142,15 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _options(kind: DeviceType, given: Mapping[str, Any]) -> dict[str, str]:
+def _options(kind: DeviceType, options: Mapping[str, Any]) -> dict[str, str]:
     valid = _OPTIONS[kind]
-    for key in given:
+    for key in options:
         if key not in valid:
             raise popart_exception(
                 f"Invalid option `{key}' passed to DevicexManager::createHostDevice for device "
                 f"type {_TYPE_NAMES[kind]}. Valid options are [{', '.join(valid)}]"
             )
-    return {key: _text(value) for key, value in given.items()}
+    return {key: _text(value) for key, value in options.items()}
 
 
 def _count(options: Mapping[str, str], key: str, default: int) -> int:

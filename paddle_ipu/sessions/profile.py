@@ -154,11 +154,11 @@ class Compilation:
     def tiles(self) -> tuple[Tile, ...]:
         """Every tile, those of IPU 0 first."""
         prediction = self._report.prediction
-        found: list[Tile] = []
+        tiles: list[Tile] = []
         for ipu in prediction.memory.ipus:
             memory = TileMemory(TotalMemory(ipu.per_tile, ipu.per_tile))
-            found += [Tile(memory)] * prediction.machine.processor.tiles
-        return tuple(found)
+            tiles += [Tile(memory)] * prediction.machine.processor.tiles
+        return tuple(tiles)
 
     @cached_property
     def livenessProgramSteps(self) -> tuple[LivenessProgramStep, ...]:
@@ -176,10 +176,10 @@ class Compilation:
     def alwaysLiveVariables(self) -> tuple[Variable, ...]:
         """The largest tensors that always live."""
         return tuple(
-            Variable(held.name, held.bytes)
+            Variable(tensor.name, tensor.bytes)
             for ipu in self._report.prediction.memory.ipus
-            for held in ipu.holdings
-            if held.category in _ALWAYS
+            for tensor in ipu.holdings
+            if tensor.category in _ALWAYS
         )
 
 

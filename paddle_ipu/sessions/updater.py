@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
 from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive, Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.popart.program import device_dtype, is_float, variable_writes
+from paddle_ipu.popart.program import device_dtype, is_float
 from paddle_ipu.xla.optimizers.optimizer import PaddleUpdater, Updater
 from paddle_ipu.xla.optimizers.popart_adam import AdamUpdater
 from paddle_ipu.xla.optimizers.popart_adaptive import AdaptiveUpdater
@@ -20,6 +20,7 @@ from paddle_ipu.xla.optimizers.popart_sgd import SGDUpdater
 def updater_of(
     optimizer: Optimizer | PaddleOptimizer | None,
     graph: ir.Graph,
+    writes: Mapping[str, str],
     differentiated: Collection[str],
     options: SessionOptions,
     accumulation_factor: int,
@@ -30,6 +31,7 @@ def updater_of(
     Args:
         optimizer: PopART's or Paddle's.
         graph: of the training session.
+        writes: weights that operators write, which the optimizer leaves alone.
         differentiated: ids of the tensors that the loss has a gradient of.
         options: of the session.
         accumulation_factor: micro-batches of an update.
@@ -38,7 +40,6 @@ def updater_of(
     Raises:
         TypeError: it is not an optimizer.
     """
-    writes = variable_writes(graph, training=True)
     weights = {
         name: device_dtype(value)
         for name, value in graph.initializers.items()

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from paddle import nn
 
 from paddle_ipu.runtime import scope as scopes
-from paddle_ipu.sessions.extensions import SessionExtensions
+from paddle_ipu.sessions.runs import SessionRuns
 from paddle_ipu.sessions.weights import SessionWeights
 from paddle_ipu.xla.step.executable import Executable
 
@@ -87,7 +87,7 @@ _SEAMS = (
     (SessionWeights, "readWeights"),
     (SessionWeights, "weightsFromHost"),
     (SessionWeights, "weightsToHost"),
-    (SessionExtensions, "runArrays"),
+    (SessionRuns, "runArrays"),
 )
 """Where a signal may arrive, or a failure: before and after each call of these."""
 

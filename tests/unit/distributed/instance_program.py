@@ -66,8 +66,7 @@ def train(kind: str, options: popart.SessionOptions, device: object, weight_seed
     found = {"w": np.empty((4, 8), np.float32), "v": np.empty((8, 1), np.float32)}
     session.weightsToHost()
     session.readWeights(popart.PyWeightsIO(found))
-    session.setUpdating(False)
-    session.run(popart.PyStepIO(feeds, anchors))
+    session.runArrays(feeds, updating=False)
     executable = session._executable
     steps = (executable.compiled, executable._compiled_without_updates)
     modules = [origins(str(step.compiled.as_text()))[0] for step in steps]

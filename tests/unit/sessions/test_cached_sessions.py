@@ -65,8 +65,7 @@ def test_a_program_that_was_compiled_is_loaded_without_tracing(
         anchors = {program.loss: "All", "Gradient___w": "All"}
         session = train(program, popart.SGD(SGD), anchors, batches=2, settings=settings)
         found = [run(session, {"x": micro_batches(4)}) for _ in range(2)]
-        session.setUpdating(False)
-        found.append(run(session, {"x": micro_batches(4)}))
+        found.append(session.runArrays({"x": micro_batches(4)}, updating=False))
         arrays = [result[name] for result in found for name in anchors]
         size = session.temporaryBytes()
         return session.executableOrigin(), [*arrays, *weights(session, "w", "b"), size]
