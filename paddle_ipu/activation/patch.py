@@ -30,7 +30,7 @@ class Patch:
         required: Paddle must have the attribute; False for names only an IPU build has, and, where
             it is wrapped, for names that only some Paddles have.
         versions: Paddle versions that the row is for, as major.minor.
-        name: of the replacement, where several have the same.
+        name: of the replacement, where it has none of its own.
         where_absent: what is wrapped may be missing; `replacement` then gets an object that cannot
             be called.
         connect: of a row that is in effect at times only: takes the function that switches it.
@@ -57,7 +57,4 @@ class Patch:
         """The replacement's module and name."""
         if self.name:
             return self.name
-        new = self.replacement
-        if isinstance(new, property):
-            new = new.fget
-        return f"{new.__module__}.{new.__qualname__.lstrip('_')}"
+        return f"{self.replacement.__module__}.{self.replacement.__qualname__}"

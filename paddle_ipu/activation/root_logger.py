@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 _PADDLE_FORMAT = "[%(asctime)-15s] [%(levelname)8s] %(filename)s:%(lineno)s - %(message)s"
-_taken: list[logging.Handler] = []
+_removed: list[logging.Handler] = []
 
 
 def release() -> None:
@@ -20,11 +20,11 @@ def release() -> None:
         formatter = handler.formatter
         if formatter is not None and formatter._fmt == _PADDLE_FORMAT:
             root.removeHandler(handler)
-            _taken.append(handler)
+            _removed.append(handler)
 
 
 def restore() -> None:
     """Puts back what :func:`release` took."""
     root = logging.getLogger()
-    while _taken:
-        root.addHandler(_taken.pop())
+    while _removed:
+        root.addHandler(_removed.pop())

@@ -53,8 +53,9 @@ def _family(
     return table
 
 
-def _same_name(names: str, today: str) -> dict[str, str]:
-    return {name: f"{today}.{name}" for name in names.split()}
+def _same_name(names: str, home: str) -> dict[str, str]:
+    """Each name -> `home` with its separator, and the name."""
+    return {name: home + name for name in names.split()}
 
 
 _F = "paddle.nn.functional"
@@ -64,71 +65,44 @@ FLUID_NAMES: tuple[FluidName, ...] = (
     *_todays(
         FLUID,
         {
-            "is_compiled_with_ipu": "paddle:is_compiled_with_ipu",
-            "is_compiled_with_cuda": "paddle:is_compiled_with_cuda",
-            "is_compiled_with_xpu": "paddle:is_compiled_with_xpu",
-            "is_compiled_with_rocm": "paddle:is_compiled_with_rocm",
-            "Program": "paddle.static:Program",
-            "program_guard": "paddle.static:program_guard",
-            "default_main_program": "paddle.static:default_main_program",
-            "default_startup_program": "paddle.static:default_startup_program",
-            "Executor": "paddle.static:Executor",
-            "CompiledProgram": "paddle.static:CompiledProgram",
-            "BuildStrategy": "paddle.static:BuildStrategy",
-            "IpuCompiledProgram": "paddle.static:IpuCompiledProgram",
-            "IpuStrategy": "paddle.static:IpuStrategy",
-            "ipu_shard_guard": "paddle.static:ipu_shard_guard",
-            "set_ipu_shard": "paddle.static:set_ipu_shard",
-            "global_scope": "paddle.static:global_scope",
-            "scope_guard": "paddle.static:scope_guard",
+            **_same_name(
+                "is_compiled_with_ipu is_compiled_with_cuda is_compiled_with_xpu "
+                "is_compiled_with_rocm CPUPlace CUDAPlace CUDAPinnedPlace IPUPlace ParamAttr "
+                "set_flags get_flags",
+                "paddle:",
+            ),
+            **_same_name(
+                "Program program_guard default_main_program default_startup_program Executor "
+                "CompiledProgram BuildStrategy IpuCompiledProgram IpuStrategy ipu_shard_guard "
+                "set_ipu_shard global_scope scope_guard name_scope device_guard cpu_places "
+                "WeightNormParamAttr Variable append_backward gradients save load "
+                "load_program_state set_program_state",
+                "paddle.static:",
+            ),
             "Scope": "paddle.base.core:Scope",
-            "name_scope": "paddle.static:name_scope",
-            "device_guard": "paddle.static:device_guard",
-            "cpu_places": "paddle.static:cpu_places",
-            "CPUPlace": "paddle:CPUPlace",
-            "CUDAPlace": "paddle:CUDAPlace",
-            "CUDAPinnedPlace": "paddle:CUDAPinnedPlace",
-            "IPUPlace": "paddle:IPUPlace",
-            "ParamAttr": "paddle:ParamAttr",
-            "WeightNormParamAttr": "paddle.static:WeightNormParamAttr",
-            "Variable": "paddle.static:Variable",
             "LoDTensor Tensor": "paddle.base.core:LoDTensor",
-            "append_backward": "paddle.static:append_backward",
-            "gradients": "paddle.static:gradients",
-            "save": "paddle.static:save",
-            "load": "paddle.static:load",
-            "load_program_state": "paddle.static:load_program_state",
-            "set_program_state": "paddle.static:set_program_state",
-            "DataFeeder": "paddle.base:DataFeeder",
-            "create_lod_tensor": "paddle.base:create_lod_tensor",
-            "set_flags": "paddle:set_flags",
-            "get_flags": "paddle:get_flags",
+            **_same_name("DataFeeder create_lod_tensor", "paddle.base:"),
             "require_version": "paddle.utils:require_version",
         },
     ),
-    *_family(
-        FLUID,
-        "layers.tensors",
-        {"data": "paddle.static.data", "one_hot": f"{_F}.one_hot"},
-        {"data": "fluid_data", "one_hot": "input_one_hot"},
-    ),
-    *_family(
-        FLUID,
-        "layers.networks",
-        {"embedding": "paddle.static.nn.embedding"},
-        {"embedding": "input_embedding"},
-    ),
-    *_family(
-        "paddle.fluid.input",
-        "layers.tensors",
-        {"one_hot": f"{_F}.one_hot"},
-        {"one_hot": "input_one_hot"},
-    ),
-    *_family(
-        "paddle.fluid.input",
-        "layers.networks",
-        {"embedding": "paddle.static.nn.embedding"},
-        {"embedding": "input_embedding"},
+    *_family(FLUID, "layers.tensors", {"data": "paddle.static.data"}, {"data": "fluid_data"}),
+    *(
+        row
+        for module in (FLUID, "paddle.fluid.input")
+        for row in (
+            *_family(
+                module,
+                "layers.tensors",
+                {"one_hot": f"{_F}.one_hot"},
+                {"one_hot": "input_one_hot"},
+            ),
+            *_family(
+                module,
+                "layers.networks",
+                {"embedding": "paddle.static.nn.embedding"},
+                {"embedding": "input_embedding"},
+            ),
+        )
     ),
     *_todays("paddle.fluid.core", {"LoDTensor": "paddle.base.core:LoDTensor"}),
     *_todays("paddle.fluid.param_attr", {"ParamAttr": "paddle:ParamAttr"}),
@@ -140,9 +114,9 @@ FLUID_NAMES: tuple[FluidName, ...] = (
             **_same_name(
                 "abs acos asin atan ceil cos cosh erf exp floor log reciprocal round rsqrt sign "
                 "sin sinh sqrt square tan tanh",
-                "paddle",
+                "paddle.",
             ),
-            **_same_name("gelu relu sigmoid silu softmax softplus softsign elu", _F),
+            **_same_name("gelu relu sigmoid silu softmax softplus softsign elu", f"{_F}."),
             "brelu": "paddle.clip",
             "hard_sigmoid": f"{_F}.hardsigmoid; slope 0.2 by default",
             "hard_swish": f"{_F}.hardswish",
@@ -169,7 +143,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
             **_same_name(
                 "equal not_equal greater_than greater_equal less_than less_equal logical_and "
                 "logical_or logical_xor logical_not mean pow scale clip matmul",
-                "paddle",
+                "paddle.",
             ),
             "reduce_sum": "paddle.sum",
             "reduce_mean": "paddle.mean",
@@ -204,7 +178,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
             **_same_name(
                 "assign cast zeros ones zeros_like ones_like increment reshape squeeze unsqueeze "
                 "transpose concat stack unstack slice strided_slice gather gather_nd topk",
-                "paddle",
+                "paddle.",
             ),
         },
     ),
@@ -214,7 +188,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
         {
             "cross_entropy": f"{_F}.cross_entropy(…, use_softmax=False, reduction='none')",
             "softmax_with_cross_entropy": f"{_F}.cross_entropy(…, reduction='none')",
-            **_same_name("square_error_cost mse_loss log_loss label_smooth", _F),
+            **_same_name("square_error_cost mse_loss log_loss label_smooth", f"{_F}."),
             "sigmoid_cross_entropy_with_logits": f"{_F}.binary_cross_entropy_with_logits; "
             "`ignore_index`, element by element",
             "identity_loss": "paddle.incubate.identity_loss",
@@ -236,33 +210,18 @@ FLUID_NAMES: tuple[FluidName, ...] = (
     *_todays(
         LAYERS,
         {
-            name: f"paddle.static.nn:{name}"
-            for name in (
+            **_same_name(
                 "conv2d conv3d conv2d_transpose conv3d_transpose batch_norm layer_norm group_norm "
-                "prelu bilinear_tensor_product cond case switch_case while_loop "
-                "py_func spectral_norm"
-            ).split()
-        },
-    ),
-    *_todays(
-        LAYERS,
-        {
-            "create_parameter": "paddle.static:create_parameter",
-            "accuracy": "paddle.static:accuracy",
-            "auc": "paddle.static:auc",
-            "Print": "paddle.static:Print",
-            "shape": "paddle:shape",
-            "rank": "paddle:rank",
-            "isfinite": "paddle:isfinite",
-            "linspace": "paddle:linspace",
-            "eye": "paddle:eye",
-            "diag": "paddle:diag",
-            "triu": "paddle:triu",
-            "scatter_nd": "paddle:scatter_nd",
-            "scatter_nd_add": "paddle:scatter_nd_add",
-            "unbind": "paddle:unbind",
-            "pixel_shuffle": f"{_F}:pixel_shuffle",
-            "mish": f"{_F}:mish",
+                "prelu bilinear_tensor_product cond case switch_case while_loop py_func "
+                "spectral_norm",
+                "paddle.static.nn:",
+            ),
+            **_same_name("create_parameter accuracy auc Print", "paddle.static:"),
+            **_same_name(
+                "shape rank isfinite linspace eye diag triu scatter_nd scatter_nd_add unbind",
+                "paddle:",
+            ),
+            **_same_name("pixel_shuffle mish", f"{_F}:"),
         },
     ),
     *_family(
@@ -334,10 +293,7 @@ FLUID_NAMES: tuple[FluidName, ...] = (
     *_todays(
         "paddle.fluid.io",
         {
-            "save": "paddle.static:save",
-            "load": "paddle.static:load",
-            "load_program_state": "paddle.static:load_program_state",
-            "set_program_state": "paddle.static:set_program_state",
+            **_same_name("save load load_program_state set_program_state", "paddle.static:"),
             "DataLoader": "paddle.io:DataLoader",
         },
     ),
@@ -345,15 +301,10 @@ FLUID_NAMES: tuple[FluidName, ...] = (
 """Every name offered."""
 
 DELEGATES: dict[str, str] = {
-    "paddle.fluid.backward": "paddle.base.backward",
-    "paddle.fluid.compiler": "paddle.base.compiler",
-    "paddle.fluid.core": "paddle.base.core",
-    "paddle.fluid.data_feeder": "paddle.base.data_feeder",
-    "paddle.fluid.executor": "paddle.base.executor",
-    "paddle.fluid.framework": "paddle.base.framework",
-    "paddle.fluid.layer_helper": "paddle.base.layer_helper",
-    "paddle.fluid.param_attr": "paddle.base.param_attr",
-    "paddle.fluid.unique_name": "paddle.base.unique_name",
+    f"{FLUID}.{name}": f"paddle.base.{name}"
+    for name in (
+        "backward compiler core data_feeder executor framework layer_helper param_attr unique_name"
+    ).split()
 }
 """Modules that today's Paddle has under another name; every public name of theirs is offered."""
 
@@ -418,14 +369,19 @@ INSTEAD: dict[str, str] = {
     f"{LAYERS}.IfElse": "paddle.static.nn.cond",
     f"{LAYERS}.Switch": "paddle.static.nn.case",
     f"{LAYERS}.py_reader": "paddle.io.DataLoader",
-    f"{LAYERS}.noam_decay": f"paddle.optimizer.lr.NoamDecay, {_STEP}",
-    f"{LAYERS}.exponential_decay": f"paddle.optimizer.lr.ExponentialDecay, {_STEP}",
-    f"{LAYERS}.natural_exp_decay": f"paddle.optimizer.lr.NaturalExpDecay, {_STEP}",
-    f"{LAYERS}.inverse_time_decay": f"paddle.optimizer.lr.InverseTimeDecay, {_STEP}",
-    f"{LAYERS}.polynomial_decay": f"paddle.optimizer.lr.PolynomialDecay, {_STEP}",
-    f"{LAYERS}.piecewise_decay": f"paddle.optimizer.lr.PiecewiseDecay, {_STEP}",
-    f"{LAYERS}.cosine_decay": f"paddle.optimizer.lr.CosineAnnealingDecay, {_STEP}",
-    f"{LAYERS}.linear_lr_warmup": f"paddle.optimizer.lr.LinearWarmup, {_STEP}",
+    **{
+        f"{LAYERS}.{name}": f"paddle.optimizer.lr.{today}, {_STEP}"
+        for name, today in {
+            "noam_decay": "NoamDecay",
+            "exponential_decay": "ExponentialDecay",
+            "natural_exp_decay": "NaturalExpDecay",
+            "inverse_time_decay": "InverseTimeDecay",
+            "polynomial_decay": "PolynomialDecay",
+            "piecewise_decay": "PiecewiseDecay",
+            "cosine_decay": "CosineAnnealingDecay",
+            "linear_lr_warmup": "LinearWarmup",
+        }.items()
+    },
     f"{FLUID}.nets.img_conv_group": "paddle.static.nn.conv2d, batch_norm and "
     f"{_F}.max_pool2d in a loop",
     f"{FLUID}.optimizer.RecomputeOptimizer": "paddle.distributed.fleet.utils.recompute",

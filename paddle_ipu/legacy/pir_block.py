@@ -16,17 +16,12 @@ def _named_values(block: Block) -> Iterator[tuple[str, Value]]:
                 yield name_of(value), value
 
 
-def _vars(self: Block) -> dict[str, Value]:
-    """Name -> variable."""
-    return dict(_named_values(self))
-
-
-block_vars = property(_vars)
+block_vars = property(lambda self: dict(_named_values(self)))
 
 
 def block_has_var(self: Block, name: str) -> bool:
     """Whether the block has a variable of that name."""
-    return any(found == name for found, _ in _named_values(self))
+    return any(known == name for known, _ in _named_values(self))
 
 
 def block_var(self: Block, name: str) -> Value:
@@ -38,8 +33,8 @@ def block_var(self: Block, name: str) -> Value:
     """
     if not isinstance(name, str):
         raise TypeError(f"var(name): expected a str, got {type(name).__name__}.")
-    for found, value in _named_values(self):
-        if found == name:
+    for known, value in _named_values(self):
+        if known == name:
             return value
     raise ValueError(
         f"var {name!r} is not in this block. Feeds and parameters have the names they were given; "

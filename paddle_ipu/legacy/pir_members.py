@@ -40,5 +40,4 @@ def _refusal(row: PirName) -> property:
             f"{row.does}."
         )
 
-    refuse.__qualname__ = row.function
     return property(refuse, doc=f"Not in PIR programs. Write instead: {row.does}.")

@@ -34,6 +34,11 @@ class PirName:
         """The name of the function in `module`."""
         return f"{self.owner}_{self.name.lstrip('_')}".lower()
 
+    @property
+    def replacement_name(self) -> str:
+        """Module and name of what is added."""
+        return f"paddle_ipu.legacy.{self.module or 'pir_members'}.{self.function}"
+
 
 def _added(owner: str, module: str, rows: dict[str, str]) -> tuple[PirName, ...]:
     return tuple(PirName(owner, name, does, module) for name, does in rows.items())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from paddle_ipu.dialect.annotations import ANNOTATIONS, FLOATS_AS_TEXT
-from paddle_ipu.dialect.paddle_objects import Block, Operation, Value
+from paddle_ipu.dialect.paddle_objects import Operation, Value
 from paddle_ipu.dialect.value_names import NAME_PREFIX, is_variable, name_of
 from paddle_ipu.legacy.legacy_names import (
     PADDLE,
@@ -34,11 +34,7 @@ def operation_all_attrs(self: Operation) -> dict[str, Any]:
     }
 
 
-def _operation_attr_names(self: Operation) -> list[str]:
-    return list(operation_all_attrs(self))
-
-
-operation_attr_names = property(_operation_attr_names)
+operation_attr_names = property(lambda self: list(operation_all_attrs(self)))
 
 
 def operation_attr(self: Operation, name: str) -> Any:
@@ -130,18 +126,8 @@ def _arg_names(values: Sequence[Value]) -> list[str]:
     return [name_of(member) for value in values for member in _members(value)]
 
 
-def _operation_input_arg_names(self: Operation) -> list[str]:
-    return _arg_names(self.operands_source())
-
-
-operation_input_arg_names = property(_operation_input_arg_names)
-
-
-def _operation_output_arg_names(self: Operation) -> list[str]:
-    return _arg_names(self.results())
-
-
-operation_output_arg_names = property(_operation_output_arg_names)
+operation_input_arg_names = property(lambda self: _arg_names(self.operands_source()))
+operation_output_arg_names = property(lambda self: _arg_names(self.results()))
 
 
 def _input_names(self: Operation) -> list[str]:
@@ -227,11 +213,7 @@ def operation_rename_output(self: Operation, old_name: str, new_name: str) -> No
             self.set_str_attr(f"{NAME_PREFIX}{index}", new_name)
 
 
-def _operation_block(self: Operation) -> Block:
-    return self.get_parent_block()
-
-
-operation_block = property(_operation_block)
+operation_block = property(lambda self: self.get_parent_block())
 
 
 def _idx(self: Operation) -> int:

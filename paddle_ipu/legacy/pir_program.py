@@ -49,11 +49,7 @@ def program_current_block(self: Program) -> Block:
 
 
 # Blocks of control flow have no number.
-def _program_current_block_idx(self: Program) -> int:
-    return 0
-
-
-program_current_block_idx = property(_program_current_block_idx)
+program_current_block_idx = property(lambda self: 0)
 
 
 def program_to_string(

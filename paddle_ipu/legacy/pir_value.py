@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import paddle
 
-from paddle_ipu.dialect.paddle_objects import DenseTensor, Operation, Scope, Value
+from paddle_ipu.dialect.paddle_objects import DenseTensor, Scope, Value
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.runtime.weights.persistence import loading, saving
 
@@ -50,18 +50,8 @@ def value_set_value(self: Value, value: npt.ArrayLike, scope: Scope | None = Non
     tensor.set(array, paddle.CPUPlace())
 
 
-def _value_op(self: Value) -> Operation:
-    return self.get_defining_op()
-
-
-value_op = property(_value_op)
-
-
-def _value_lod_level(self: Value) -> int:
-    return 0
-
-
-value_lod_level = property(_value_lod_level)
+value_op = property(lambda self: self.get_defining_op())
+value_lod_level = property(lambda self: 0)
 
 
 def value_to_string(self: Value, throw_on_error: bool = True, with_details: bool = False) -> str:

@@ -266,14 +266,9 @@ def _layer_norm(
     start = Constant(1.0)
     weight = _parameter(helper, helper.param_attr, size, dtype, start=start) if scale else None
     bias = _parameter(helper, helper.bias_attr, size, dtype, bias=True) if shift else None
-    return activated(_normalized(input, shape, weight, bias, epsilon), act)
-
-
-def _normalized(
-    x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, epsilon: float
-) -> Tensor:
     # Paddle's function wants the parameters in the shape of what is normalised in some versions.
-    return paddle._C_ops.layer_norm(x, weight, bias, epsilon, len(x.shape) - len(shape))
+    result = paddle._C_ops.layer_norm(input, weight, bias, epsilon, len(input.shape) - len(shape))
+    return activated(result, act)
 
 
 def _group_norm(
