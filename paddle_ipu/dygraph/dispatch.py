@@ -8,6 +8,7 @@ forward, and ``loss.backward()`` runs backward.
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -160,10 +161,10 @@ class _Programs:
 
     def find(self, key: tuple[int, int | None], make: Callable[[], _CompiledCall]) -> _CompiledCall:
         """The compiled call of a key; `make` compiles it where there is none that fits."""
-        found = self._compiled.get(key)
-        if found is None or not found.fits():
-            found = self._compiled[key] = make()
-        return found
+        call = self._compiled.get(key)
+        if call is None or not call.fits():
+            call = self._compiled[key] = make()
+        return call
 
     def trained(self) -> Iterator[str]:
         """Names of the parameters that calls update."""
@@ -182,14 +183,14 @@ class _Programs:
 
 
 def _programs(function: StaticFunction, strategy: Strategy) -> _Programs:
-    found: _Programs | None = getattr(function, _CACHE, None)
-    if found is None or not found.fits(strategy):
-        if found is not None:
-            found.sync_to_host()
-        found = _Programs(strategy)
-        setattr(function, _CACHE, found)
+    programs: _Programs | None = getattr(function, _CACHE, None)
+    if programs is None or not programs.fits(strategy):
+        if programs is not None:
+            programs.sync_to_host()
+        programs = _Programs(strategy)
+        setattr(function, _CACHE, programs)
         _functions.add(function)
-    return found
+    return programs
 
 
 def _sync_all_to_host() -> None:
@@ -339,4 +340,4 @@ class _Flags:
 
 
 def _micro_batches(values: StrategyValues) -> int:
-    return int(np.prod(list(axes_of(values).values()), dtype=np.int64))
+    return math.prod(axes_of(values).values())

@@ -55,12 +55,12 @@ class LayerProgram:
         self._scope = scopes.temporary()
         self._tensors = dict(tensors)
         self._shared: dict[str, tuple[int, int]] = {}
-        # Of these, what the device has not been sent yet.
-        self._moved: set[str] = set()
+        # Tensors that were replaced since the last upload.
+        self._replaced: set[str] = set()
         self._state = state
         self._share()
         if state is not None:
-            state.take(self, self._scope)
+            state.share_with_scope(self, self._scope)
         self.program = compile_it(self._scope)
         self._changed = [name for name in changed if name in self.program.backend.owner.variables]
         self._version = host_writes.version()
@@ -80,11 +80,12 @@ class LayerProgram:
 
     def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
         """One run, with the layer's tensors as they are; it changes them."""
-        self._moved.update(self._share())
+        self._replaced.update(self._share())
         owner = self.program.backend.owner
-        newer = {*self._moved, *host_writes.since(self._version, self._tensors)} & owner.variables
+        written = host_writes.since(self._version, self._tensors)
+        newer = self._replaced.union(written) & owner.variables
         if self._state is not None:
-            self._state.move_to(self, self._scope)
+            self._state.sync_to_device(self, self._scope)
         if newer:
             owner.upload_weights(newer)
         # An interrupt finds the layer's tensors as before the run, or as behind it.
@@ -94,30 +95,30 @@ class LayerProgram:
                 owner.download_weights(self._changed)
                 host_writes.note(self._changed)
             self._version = host_writes.version()
-            self._moved.clear()
+            self._replaced.clear()
         return dict(zip(fetches, results, strict=True))
 
     def sync_to_host(self) -> None:
         """Writes the optimizer's state into its accumulators."""
         if self._state is not None and self.is_alive:
             self.program.backend.owner.sync_to_host()
-            self._state.give_back(self._scope)
+            self._state.share_with_accumulators(self._scope)
 
     def _share(self) -> list[str]:
         """Has the Scope's variables be the layer's tensors; names of those that are others now."""
-        moved = []
+        replaced = []
         for name, tensor in self._tensors.items():
             if not tensor._is_dense_tensor_hold_allocation():
                 # Paddle 3's RNNs hold a dropout state that is for GPUs, and without memory.
                 continue
-            found = tensor.get_tensor()
+            dense = tensor.get_tensor()
             # Paddle counts what operators write in place.
-            now = found._ptr(), tensor.inplace_version
-            if self._shared.get(name) != now:
-                self._scope.var(name).get_tensor()._share_data_with(found)
-                self._shared[name] = now
-                moved.append(name)
-        return moved
+            version = dense._ptr(), tensor.inplace_version
+            if self._shared.get(name) != version:
+                self._scope.var(name).get_tensor()._share_data_with(dense)
+                self._shared[name] = version
+                replaced.append(name)
+        return replaced
 
 
 def _nothing() -> None:
@@ -148,40 +149,40 @@ class OptimizerState:
         accumulator, parameter = self.step.states[name]
         return self.optimizer._accumulators[accumulator][parameter]
 
-    def take(self, program: LayerProgram, scope: Scope) -> None:
+    def share_with_scope(self, program: LayerProgram, scope: Scope) -> None:
         """Puts the newest state into the Scope of a program."""
         sync_state_to_host(self.optimizer)
         for name in self.step.states:
             source = self._accumulator(name).get_tensor()
             scope.var(name).get_tensor()._share_data_with(source)
         self._holders[self.optimizer] = weakref.ref(program)
-        self.put_learning_rate(scope)
+        self.write_learning_rate(scope)
 
-    def move_to(self, program: LayerProgram, scope: Scope) -> None:
+    def sync_to_device(self, program: LayerProgram, scope: Scope) -> None:
         """Has the device of a program hold the newest state, for a run of it."""
         holder = self._holders.get(self.optimizer)
         if holder is None or holder() is not program:
-            self.take(program, scope)
+            self.share_with_scope(program, scope)
             program.program.weights_from_host()
-        self.put_learning_rate(scope, program.program.org_program)
+        self.write_learning_rate(scope, program.program.org_program)
 
-    def put_learning_rate(self, scope: Scope, program: Program | None = None) -> None:
+    def write_learning_rate(self, scope: Scope, program: Program | None = None) -> None:
         """Writes the optimizer's learning rate of now into the Scope."""
         rate = np.asarray(self.optimizer.get_lr(), np.float32)
-        found = scope.var(self.step.learning_rate).get_tensor()
-        if not found._is_initialized():
-            scopes.write(found, rate)
+        dense = scope.var(self.step.learning_rate).get_tensor()
+        if not dense._is_initialized():
+            scopes.write(dense, rate)
         else:
-            scopes.writable(found)[...] = rate
+            scopes.writable(dense)[...] = rate
         if program is not None and getattr(program, "lr_scheduler", None) is not None:
             program.lr_scheduler = self.optimizer._learning_rate
 
-    def give_back(self, scope: Scope) -> None:
+    def share_with_accumulators(self, scope: Scope) -> None:
         """Has the accumulators be what is in the Scope."""
         for name in self.step.states:
-            found = scopes.tensor(scope, name)
-            if found is not None:
-                self._accumulator(name).get_tensor()._share_data_with(found)
+            dense = scopes.tensor(scope, name)
+            if dense is not None:
+                self._accumulator(name).get_tensor()._share_data_with(dense)
 
 
 def _create_accumulators(optimizer: Optimizer, parameters: Sequence[Tensor]) -> None:

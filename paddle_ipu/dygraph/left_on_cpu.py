@@ -52,7 +52,7 @@ def setting_device(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def set_device(device: object) -> object:
         place = original(device)
-        _watch_layers(str(device).startswith("ipu") and not cpu_notice.is_told("layer"))
+        _watch_layers(str(device).startswith("ipu") and not cpu_notice.is_warned("layer"))
         return place
 
     return set_device
@@ -66,7 +66,7 @@ def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
         if paddle.in_dynamic_mode():
             _watch_layers(False)
             if registration.current() is None:
-                cpu_notice.tell(
+                cpu_notice.warn_once(
                     "layer",
                     f"{type(self).__name__} runs on the CPU, as all of dynamic mode does after "
                     'paddle.set_device("ipu") while no strategy is registered. ' + _WHAT_TO_DO,
@@ -83,10 +83,10 @@ def note_step(names: Iterable[str], on_ipu: Callable[[], Collection[str]]) -> No
         names: of the parameters that are updated.
         on_ipu: returns the names of those that layers on the IPU have.
     """
-    if cpu_notice.is_told("step") or not paddle.get_device().startswith("ipu"):
+    if cpu_notice.is_warned("step") or not paddle.get_device().startswith("ipu"):
         return
     if {*on_ipu()}.isdisjoint(names):
-        cpu_notice.tell(
+        cpu_notice.warn_once(
             "step",
             "optimizer.step() updates parameters that no layer on the IPU has: their layers, "
             "backward and the step run on the CPU. " + _WHAT_TO_DO,

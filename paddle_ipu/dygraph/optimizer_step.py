@@ -61,18 +61,18 @@ def find_loss(trace: Trace) -> Variable:
         InvalidProgramError: there is none, or more than one.
     """
     marked = [variable for variable in _marked(trace.program) if _is_scalar(variable)]
-    found = marked or [
+    losses = marked or [
         variable
         for variable in trace.outputs.values()
         if _is_scalar(variable) and is_float(variable) and not variable.stop_gradient
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(losses) == 1:
+        return losses[0]
     names = {id(v): k for k, v in trace.outputs.items()}
-    listed = ", ".join(names.get(id(v)) or name_of(v) for v in found)
+    listed = ", ".join(names.get(id(v)) or name_of(v) for v in losses)
     raise InvalidProgramError(
         "ipu_strategy.set_optimizer has each call of the layer train it, so it must return one "
-        f"loss of one element; it has {len(found)} such{': ' + listed if listed else ''}. Reduce "
+        f"loss of one element; it has {len(losses)} such{': ' + listed if listed else ''}. Reduce "
         "the loss to one element in the layer, and mark it with paddle.incubate.identity_loss "
         "where there are others. For outputs alone call the layer after layer.eval(), or within "
         "paddle.no_grad(); without set_optimizer the loss may be computed outside, followed by "
@@ -177,8 +177,8 @@ class _StaticOptimizer:
         """Parameter name -> (variable, gradient), of those that the loss depends on."""
         variables = [self._trace.variables[name] for name in wanted]
         with building(self._trace):
-            found = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
-        return {variable.name: (variable, g) for variable, g in found if g is not None}
+            pairs = self._optimizer.backward(loss, self._trace.startup, parameters=variables)
+        return {variable.name: (variable, g) for variable, g in pairs if g is not None}
 
     def apply(
         self, group: Mapping[str, Any] | None, pairs: list[tuple[Variable, Variable]]

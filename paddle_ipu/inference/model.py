@@ -234,9 +234,8 @@ class Model:
             for known, shape in zip(self.inputs, shapes, strict=True)
         }
         with self._compiling:
-            found = self._programs.get(shapes)
-            if found is not None:
-                return found
+            if shapes in self._programs:
+                return self._programs[shapes]
             if self._first is not None and not self._first.backend.is_attached:
                 raise BackendUnavailableError(_GONE)
             compiler = IpuCompiledProgram.with_first_passes(
@@ -249,9 +248,9 @@ class Model:
             except popart_exception as error:
                 if shapes == self._known_shapes():
                     raise
-                given = ", ".join(f"{name!r} {list(shape)}" for name, shape in micro.items())
+                listed = ", ".join(f"{name!r} {list(shape)}" for name, shape in micro.items())
                 raise FeedError(
-                    f"the model takes no inputs of these shapes together: {given}. {error}"
+                    f"the model takes no inputs of these shapes together: {listed}. {error}"
                 ) from error
             if self._first is None:
                 self._first = program

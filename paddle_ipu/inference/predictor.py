@@ -65,13 +65,12 @@ class IpuPredictor:
         Raises:
             FeedError: no input has that name.
         """
-        found = self._inputs.get(name)
-        if found is None:
+        if name not in self._inputs:
             raise FeedError(
                 f"the model has no input {name!r}; its inputs are "
                 f"{', '.join(map(repr, self._inputs)) or '(none)'}."
             )
-        return found
+        return self._inputs[name]
 
     def get_output_handle(self, name: str) -> IpuTensor:
         """The handle that has an output's data after a run.
@@ -79,13 +78,12 @@ class IpuPredictor:
         Raises:
             FetchError: no output has that name.
         """
-        found = self._outputs.get(name)
-        if found is None:
+        if name not in self._outputs:
             raise FetchError(
                 f"the model has no output {name!r}; its outputs are "
                 f"{', '.join(map(repr, self._outputs)) or '(none)'}."
             )
-        return found
+        return self._outputs[name]
 
     def run(self, inputs: Sequence[Tensor] | None = None) -> list[Tensor] | None:
         """Computes the outputs of what the input handles hold, or of `inputs`.

@@ -43,8 +43,9 @@ class IpuSettings:
 
     Attributes:
         enabled: ``enable_ipu`` was called.
-        scalars: the settings that were given, by name.
-        strategy: the options given by ``set_ipu_options``, custom operators and patterns.
+        scalars: the settings that were made, by name.
+        custom_ops: the operators of ``set_ipu_custom_info``.
+        patterns: those of ``set_ipu_custom_info``, and whether each is on.
         options: those of ``set_ipu_options`` by name.
         model: the parts of ``set_model_buffer``, which Paddle does not return.
     """

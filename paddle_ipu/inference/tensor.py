@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-_TAKEN = frozenset(
+_DTYPES = frozenset(
     {"int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool", "uint16"}
 )
 """Types of arrays that Paddle's handles take; uint16 holds the bits of bfloat16."""
 
-_NATIVE = frozenset(map(np.dtype, _TAKEN))
+_NUMPY_DTYPES = frozenset(map(np.dtype, _DTYPES))
 """The same as dtypes: NumPy is slow to name one."""
 
 
@@ -111,12 +111,12 @@ class IpuTensor:
             raise TypeError(
                 "In copy_from_cpu, we only support numpy ndarray and list[str] data type."
             )
-        if data.dtype not in _NATIVE and data.dtype.name not in _TAKEN:
+        if data.dtype not in _NUMPY_DTYPES and data.dtype.name not in _DTYPES:
             is_number = data.dtype.kind in "biufc"
             got = f"an array of {data.dtype.name}" if is_number else described(data)
             raise TypeError(
                 f"input {self._name!r}: copy_from_cpu got {got}, expected "
-                f"one of {', '.join(sorted(_TAKEN - {'uint16'}))}. The model declares "
+                f"one of {', '.join(sorted(_DTYPES - {'uint16'}))}. The model declares "
                 f"{self._dtype}."
             )
         self.array, self._owns = np.array(data, order="C"), True
@@ -189,7 +189,7 @@ def _name_of(array: Array) -> str:
 
 
 def _data_types() -> dict[str, core.PaddleDType]:
-    kinds = {name: getattr(core.PaddleDType, name.upper(), None) for name in (*_TAKEN, "bfloat16")}
+    kinds = {name: getattr(core.PaddleDType, name.upper(), None) for name in (*_DTYPES, "bfloat16")}
     # Paddle's own handles say FLOAT32 of types that it has no name for.
     return {
         name: core.PaddleDType.FLOAT32 if kind is None else kind for name, kind in kinds.items()

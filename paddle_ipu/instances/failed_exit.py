@@ -15,15 +15,15 @@ from typing import Protocol
 from paddle_ipu.instances import heartbeat
 from paddle_ipu.instances.instance import this_instance
 
-_LEFT, _WAITS = "paddle_ipu/left/", "paddle_ipu/waits/"
+_ENDED, _WAITS = "paddle_ipu/ended/", "paddle_ipu/waits/"
 """Keys of instances that end, and of those that wait for one that has ended."""
 
 _INTERVAL = 0.25
 _GRACE = 5.0
-"""Seconds in which the exit code of an instance that has left ends the launch, if it is not 0."""
+"""Seconds in which the exit code of an instance that has ended ends the launch, if it is not 0."""
 
 
-class Board(Protocol):
+class KeyValueStore(Protocol):
     """A key-value store that all instances share: the client of ``jax.distributed``."""
 
     def key_value_set(self, key: str, value: str) -> None:
@@ -33,7 +33,7 @@ class Board(Protocol):
         """The keys with this prefix, and their values."""
 
 
-def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
+def end_where_failed(store: KeyValueStore, leave_alone: Callable[[], None]) -> None:
     """Has this process end, with its own exit code, although others wait for it.
 
     That is so after an exception that nobody catches. After any other end it is so as soon as
@@ -41,11 +41,11 @@ def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
     and ends too.
 
     Args:
-        board: a key-value store that all instances share.
+        store: a key-value store that all instances share.
         leave_alone: makes JAX end without waiting for the others.
     """
     before, failing, stop = sys.excepthook, threading.Event(), threading.Event()
-    watching = threading.Thread(target=_watch, args=(board, stop), daemon=True)
+    watching = threading.Thread(target=_watch, args=(store, stop), daemon=True)
 
     def failed(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -60,9 +60,9 @@ def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         try:
-            alone = failing.is_set() or _is_waited_for(board)
+            alone = failing.is_set() or _is_waited_for(store)
         except RuntimeError:
-            # Instance 0, which holds the board, is gone.
+            # Instance 0, which has the store, is gone.
             alone = True
         if alone:
             leave_alone()
@@ -73,32 +73,32 @@ def end_where_failed(board: Board, leave_alone: Callable[[], None]) -> None:
     atexit.register(leave)
 
 
-def _is_waited_for(board: Board) -> bool:
+def _is_waited_for(store: KeyValueStore) -> bool:
     """Waits until another instance waits for this one, or all have ended; True for the first."""
     instance = this_instance()
-    board.key_value_set(f"{_LEFT}{instance.index}", str(heartbeat.meetings()))
-    while not (waiting := board.key_value_dir_get(_WAITS)):
-        if len(board.key_value_dir_get(_LEFT)) == instance.count:
+    store.key_value_set(f"{_ENDED}{instance.index}", str(heartbeat.collectives()))
+    while not (waiting := store.key_value_dir_get(_WAITS)):
+        if len(store.key_value_dir_get(_ENDED)) == instance.count:
             return False
         time.sleep(_INTERVAL)
     _print(f"this instance ends, and others wait for it in a run: {_numbers(waiting)}")
     return True
 
 
-def _watch(board: Board, stop: threading.Event) -> None:
+def _watch(store: KeyValueStore, stop: threading.Event) -> None:
     """Ends this process some time after an instance that it waits for."""
     while not stop.wait(_INTERVAL):
         try:
-            left = board.key_value_dir_get(_LEFT)
+            ended = store.key_value_dir_get(_ENDED)
         except RuntimeError:
-            # Instance 0, which holds the board, is slow, or stopped.
+            # Instance 0, which has the store, is slow, or stopped.
             continue
-        gone = [(key, met) for key, met in left if int(met) < heartbeat.meetings()]
+        gone = [(key, count) for key, count in ended if int(count) < heartbeat.collectives()]
         if gone:
             _print(f"this instance waits in a run for what has ended: {_numbers(gone)}")
             # Instance 0 may be gone meanwhile. This one ends all the same.
             with contextlib.suppress(RuntimeError):
-                board.key_value_set(f"{_WAITS}{this_instance().index}", "")
+                store.key_value_set(f"{_WAITS}{this_instance().index}", "")
             if not stop.wait(_GRACE):
                 os._exit(1)
 

@@ -16,7 +16,7 @@ process. `cleaner.beats` reads them.
 """
 
 _LOCK = threading.Lock()
-_runs = _meetings = 0
+_runs = _collectives = 0
 _file = -1
 _folder = os.environ.get(FOLDER)
 
@@ -35,13 +35,13 @@ def beat() -> None:
         os.pwrite(_file, _runs.to_bytes(8, "little"), 0)
 
 
-def meet() -> None:
+def begin_collective() -> None:
     """Counts a collective, which ends only where all instances begin it."""
-    global _meetings
+    global _collectives
     with _LOCK:
-        _meetings += 1
+        _collectives += 1
 
 
-def meetings() -> int:
+def collectives() -> int:
     """How many collectives this instance has begun."""
-    return _meetings
+    return _collectives

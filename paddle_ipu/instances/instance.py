@@ -84,7 +84,7 @@ def this_instance(environment: Mapping[str, str] | None = None) -> Instance:
     total, local = number(TOTAL_REPLICAS, 1), number(LOCAL_REPLICAS, 1)
     offset = number(REPLICA_OFFSET, 0)
     even = max(local, 1)
-    found = Instance(
+    instance = Instance(
         index=number(_RANK, offset // even),
         count=number(_SIZE, max(total // even, 1)),
         local_index=number(LOCAL_INSTANCE, 0),
@@ -96,11 +96,11 @@ def this_instance(environment: Mapping[str, str] | None = None) -> Instance:
         is_set=True,
         coordinator=values.get(COORDINATOR, ""),
     )
-    if local < 1 or offset + local > total or not found.index < found.count:
+    if local < 1 or offset + local > total or not instance.index < instance.count:
         raise OptionError(
             f"{LOCAL_REPLICAS}={local} and {REPLICA_OFFSET}={offset} are not part of "
-            f"{TOTAL_REPLICAS}={total} replicas in {found.count} instances, of which this is "
-            f"number {found.index}. poprun sets these variables; unset them to run the program by "
-            "itself."
+            f"{TOTAL_REPLICAS}={total} replicas in {instance.count} instances, of which this is "
+            f"number {instance.index}. poprun sets these variables; unset them to run the program "
+            "by itself."
         )
-    return found
+    return instance

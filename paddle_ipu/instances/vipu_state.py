@@ -99,10 +99,6 @@ class PartitionState:
     attached: dict[int, list[Process]] = field(default_factory=dict)
     launch: str = ""
 
-    def plain(self) -> dict[str, Any]:
-        """The partition as plain data."""
-        return asdict(self)
-
 
 class VipuState:
     """All partitions of a cluster; safe to use from several threads.
@@ -131,13 +127,13 @@ class VipuState:
         """The partitions, in the order in which they were made."""
         with self._lock:
             self._release_ended()
-            return [partition.plain() for partition in self._partitions.values()]
+            return [asdict(partition) for partition in self._partitions.values()]
 
     def partition(self, name: str) -> dict[str, Any]:
         """One partition."""
         with self._lock:
             self._release_ended()
-            return self._named(name).plain()
+            return asdict(self._named(name))
 
     def create(
         self,
@@ -184,18 +180,18 @@ class VipuState:
                 launch=launch,
             )  # fmt: skip
             self._partitions[name] = partition
-            return partition.plain()
+            return asdict(partition)
 
     def _allocation(self, name: str, cluster: str) -> Allocation:
         if name:
             if name not in self._allocations:
                 raise VipuError(f"allocation {name} not found")
             return self._allocations[name]
-        found = [a for a in self._allocations.values() if cluster in ("", a.cluster)]
-        if len(found) != 1:
-            names = ", ".join(allocation.name for allocation in found) or "none"
+        allocations = [a for a in self._allocations.values() if cluster in ("", a.cluster)]
+        if len(allocations) != 1:
+            names = ", ".join(allocation.name for allocation in allocations) or "none"
             raise VipuError(f"name an allocation, there is not one alone: {names}")
-        return found[0]
+        return allocations[0]
 
     def _free_block(self, allocation: Allocation, size: int) -> int:
         """The first IPU of a free block that begins at a multiple of its size."""
@@ -214,7 +210,7 @@ class VipuState:
         with self._lock:
             partition = self._idle(name, "reset")
             partition.state = "ACTIVE"
-            return partition.plain()
+            return asdict(partition)
 
     def remove(self, name: str) -> None:
         """Removes a partition.

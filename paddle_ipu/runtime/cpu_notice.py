@@ -1,4 +1,4 @@
-"""Says, once a process for each way into it, that something runs on the CPU and not on the IPU."""
+"""Warns, once a process for each subject, of what runs on the CPU and not on the IPU."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import logging
 
 _LOG = logging.getLogger("paddle_ipu")
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def is_told(about: str) -> bool:
-    """Whether it was said."""
-    return about in _told
+def is_warned(subject: str) -> bool:
+    """Whether a warning about the subject was logged."""
+    return subject in _warned
 
 
-def tell(about: str, message: str) -> None:
-    """Logs a warning, where none was logged yet of what it is about."""
-    if about not in _told:
-        _told.add(about)
+def warn_once(subject: str, message: str) -> None:
+    """Logs a warning, unless one about the subject was logged."""
+    if subject not in _warned:
+        _warned.add(subject)
         _LOG.warning(message)
 
 
-def forget() -> None:
-    """Has everything be said again."""
-    _told.clear()
+def reset() -> None:
+    """Has every subject be warned of again."""
+    _warned.clear()

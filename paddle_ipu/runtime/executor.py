@@ -43,13 +43,13 @@ def run(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_place(place: Any, feed: Any = None, fetch_list: Any = None, **rest: Any) -> None:
-    """Tells of an IPU's executor that is about to run a program on the CPU.
+    """Warns of an IPU's executor that is about to run a program on the CPU.
 
     A startup program has no feeds and fetches, and belongs on the CPU.
     """
     is_ipu = getattr(place, "is_ipu_place", None)
     if is_ipu is not None and is_ipu() and (feed or fetch_list):
-        cpu_notice.tell(
+        cpu_notice.warn_once(
             "program",
             "Executor(paddle.IPUPlace()).run was given a program that is not compiled for the "
             "IPU, and runs it on the CPU. Run what paddle.static.IpuCompiledProgram(program, "
@@ -70,8 +70,8 @@ def _named(program: Any, fetch_list: Any) -> Any:
     if not isinstance(program, paddle.pir.Program):
         # Legacy programs name every variable themselves.
         return fetch_list
-    found = [find(program, item) if isinstance(item, str) else item for item in items]
-    return [item if value is None else value for item, value in zip(items, found, strict=True)]
+    values = [find(program, item) if isinstance(item, str) else item for item in items]
+    return [item if value is None else value for item, value in zip(items, values, strict=True)]
 
 
 def _run_compiled(

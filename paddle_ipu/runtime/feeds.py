@@ -100,10 +100,10 @@ def fitting(
         FeedError: it is of another dtype, or does not hold as many micro-batches.
     """
     if type(value) is np.ndarray and value.shape == known.shape and micro_batches == 1:
-        given, wanted = value.dtype, dtype_of(known.device)
-        if given == wanted:
+        dtype, wanted = value.dtype, dtype_of(known.device)
+        if dtype == wanted:
             return np.asarray(value, order="C")
-        if given == _INT64 and wanted == _INT32 and 0 < value.size <= _FEW:
+        if dtype == _INT64 and wanted == _INT32 and 0 < value.size <= _FEW:
             numbers = value.ravel().tolist()
             if min(numbers) >= _LOWEST and max(numbers) <= _HIGHEST:
                 return value.astype(wanted, order="C")
@@ -190,14 +190,14 @@ def _narrowed(name: str, known: Feed, array: Array, casting: Literal["safe", "sa
 
 @functools.lru_cache(256)
 def _way(
-    given: np.dtype[Any], declared: str, wanted: str, casting: Literal["safe", "same_kind"]
+    dtype: np.dtype[Any], declared: str, wanted: str, casting: Literal["safe", "same_kind"]
 ) -> tuple[np.dtype[Any], bool, bool]:
     """The device's dtype, whether one dtype may become it, and whether numbers may not fit it."""
     device = np.dtype(wanted)
-    integers = np.issubdtype(given, np.integer) and np.issubdtype(device, np.integer)
-    fits = integers or np.can_cast(given, device, casting) or given.name == declared
+    integers = np.issubdtype(dtype, np.integer) and np.issubdtype(device, np.integer)
+    fits = integers or np.can_cast(dtype, device, casting) or dtype.name == declared
     # Paddle's uint16 are bits.
-    fits = fits and (given != np.uint16 or integers)
+    fits = fits and (dtype != np.uint16 or integers)
     return device, fits, integers and device == np.int32
 
 

@@ -29,7 +29,7 @@ class Fetch:
     scale: float = 1.0
 
 
-def given_back(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
+def fetched_array(fetch: Fetch, array: Array, shape: tuple[int, ...]) -> Array:
     """What the device returned for a fetch, in the dtype that Paddle gives it."""
     if fetch.scale != 1.0:
         # Half may not hold the scale.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from paddle_ipu.instances import attachment
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
-from paddle_ipu.runtime.fetches import Fetch, flat, given_back
+from paddle_ipu.runtime.fetches import Fetch, fetched_array, flat
 from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.random_seed import Seed
 from paddle_ipu.runtime.report import CompileReport, HostOperator
@@ -98,7 +99,7 @@ class IpuProgram:
         self.not_portable_because = tuple(not_portable_because)
         self._backend = backend
         self.axes = axes
-        self._micro_batches = int(np.prod(list(axes.values()), dtype=np.int64))
+        self._micro_batches = math.prod(axes.values())
         # PopART leaves out those of one.
         self._long_axes = sum(number > 1 for number in axes.values())
         self._learning_rate = learning_rate
@@ -117,11 +118,10 @@ class IpuProgram:
         self._recording: Recording | None = None
         self._runs = 0
         self._lock = SharedLock()
-        self._counting = threading.Lock()
+        self._count_lock = threading.Lock()
         self._is_independent: bool | None = None
         self._runner: Runner | None = None
         self._whole = False
-        self._outputs: dict[str, tuple[tuple[int, ...], Any]] | None = None
 
     @property
     def backend(self) -> IpuBackend:
@@ -201,9 +201,9 @@ class IpuProgram:
                 for kernel in self._kernels
             ],
             steps=self._runs,
-            temporary_bytes=self._told("temporaryBytes", 0),
-            cache=self._told("executableOrigin", ""),
-            in_64_bits=self._told("tensorsIn64Bits", 0),
+            temporary_bytes=self._session_fact("temporaryBytes", 0),
+            cache=self._session_fact("executableOrigin", ""),
+            in_64_bits=self._session_fact("tensorsIn64Bits", 0),
         )
 
     @contextmanager
@@ -232,14 +232,14 @@ class IpuProgram:
             )
         self._require_compiled()
         session = self._backend.session
-        found = Measurement()
+        measurement = Measurement()
         with session.recordRuns() as recording:
             self._recording = recording
             try:
-                yield found
+                yield measurement
             finally:
                 self._recording = None
-        fill(found, recording, session.graph, self._origin_of)
+        fill(measurement, recording, session.graph, self._origin_of)
 
     def _require_compiled(self) -> None:
         if self._seed is None:
@@ -248,8 +248,8 @@ class IpuProgram:
                 "compile_engine is off. Set it to True and compile the program again."
             )
 
-    def _told(self, method: str, otherwise: Any) -> Any:
-        """What a session of the IPU Model tells; Graphcore's does not."""
+    def _session_fact(self, method: str, otherwise: Any) -> Any:
+        """What a method returns that sessions of the IPU Model have, and Graphcore's have not."""
         if not self._backend.is_attached or not self._is_ours:
             return otherwise
         return getattr(self._backend.session, method)()
@@ -289,12 +289,18 @@ class IpuProgram:
         self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool
     ) -> list[Any]:
         names = [item if isinstance(item, str) else name_of(item) for item in flat(fetch_list)]
-        wanted = [self.fetches.get(name) or self._fetch(name) for name in names]
+        for name in names:
+            if name not in self.fetches:
+                raise FetchError(
+                    f"fetch {name!r} was not compiled: the program was compiled with the fetches "
+                    f"{', '.join(map(repr, self.fetches)) or '(none)'}. Name it in "
+                    "compile(fetch_list=...)."
+                )
         if self._runner is not None:
             results = self._served(self._runner, feed or {}, names)
         else:
             outputs = self.compute({} if self._synthetic else self._inputs(feed or {}))
-            results = [self._result(fetch, outputs[fetch.anchor]) for fetch in wanted]
+            results = [self._result(self.fetches[name], outputs) for name in names]
         return results if return_numpy else [_dense(array) for array in results]
 
     def compute(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -312,9 +318,9 @@ class IpuProgram:
         """
         assert self._seed is not None, "nothing was compiled"
         # Weights that a step changes are donated to it, so that runs of threads exclude each other.
-        with self._lock.hold(self._runs_together) as is_alone:
+        with self._lock.hold(self._may_share_device) as is_exclusive:
             session = self._backend.session
-            if is_alone:
+            if is_exclusive:
                 self._backend.owner.before_run()
             self._seed.before_run(session)
             try:
@@ -330,16 +336,16 @@ class IpuProgram:
                     raise
                 cause, failed.error = failed.error, None
                 raise cause from error
-            with self._counting:
+            with self._count_lock:
                 self._runs += 1
         return outputs
 
-    def _runs_together(self) -> bool:
+    def _may_share_device(self) -> bool:
         """Whether a run neither changes anything nor uploads weights before."""
         if not self._backend.owner.is_current or self._to_popart is not None:
             return False
         if self._is_independent is None:
-            self._is_independent = bool(self._told("runsAreIndependent", False))
+            self._is_independent = bool(self._session_fact("runsAreIndependent", False))
         return self._is_independent
 
     # -- serving -------------------------------------------------------------------------------
@@ -429,13 +435,8 @@ class IpuProgram:
     def _by_step_io(
         self, session: Any, inputs: Mapping[str, Array], *which: str
     ) -> dict[str, Array]:
-        if self._outputs is None:
-            self._outputs = {
-                name: (array.shape, array.dtype)
-                for name, array in session.initAnchorArrays().items()
-            }
-        make = np.zeros if self._synthetic else np.empty
-        outputs = {name: make(*kind) for name, kind in self._outputs.items()}
+        # With synthetic data nothing is written.
+        outputs = {name: np.zeros_like(array) for name, array in session.initAnchorArrays().items()}
         self._run_on_device(session.run, *which, self._popart.PyStepIO(inputs, outputs))
         return outputs
 
@@ -471,19 +472,9 @@ class IpuProgram:
             session.updateOptimizerFromHost(self._to_popart(self._optimizer, rate))
             self._rate_on_device = rate
 
-    def _fetch(self, item: Any) -> Fetch:
-        name = item if isinstance(item, str) else name_of(item)
-        found = self.fetches.get(name)
-        if found is None:
-            raise FetchError(
-                f"fetch {name!r} was not compiled: the program was compiled with the fetches "
-                f"{', '.join(map(repr, self.fetches)) or '(none)'}. Name it in "
-                "compile(fetch_list=...)."
-            )
-        return found
-
-    def _result(self, fetch: Fetch, array: Array) -> Array:
-        return given_back(fetch, array, (*self.axes.values(), *array.shape[self._long_axes :]))
+    def _result(self, fetch: Fetch, outputs: Mapping[str, Array]) -> Array:
+        array = outputs[fetch.anchor]
+        return fetched_array(fetch, array, (*self.axes.values(), *array.shape[self._long_axes :]))
 
     @property
     def micro_batches(self) -> int:

@@ -201,7 +201,7 @@ def fill(
         if not nodes:
             continue
         operator, source = next(
-            (found for found in map(origin_of, reversed(nodes)) if any(found)), ("", "")
+            (origin for origin in map(origin_of, reversed(nodes)) if any(origin)), ("", "")
         )
         key = source, operator or op_type, op_type
         lines.setdefault(key, [0.0, 0.0])[origin.phase == "backward"] += seconds
@@ -213,11 +213,11 @@ def fill(
         for name, seconds in sorted(families.items(), key=lambda item: -item[1])
         if seconds
     )
-    found = [
+    measured = [
         Line(*key, family_of(key[2]), forward / runs, backward / runs)
         for key, (forward, backward) in lines.items()
     ]
-    measurement.lines = tuple(sorted(found, key=lambda line: (-line.seconds, line.source)))
+    measurement.lines = tuple(sorted(measured, key=lambda line: (-line.seconds, line.source)))
 
 
 def _family(kind: str, phase: str, op_type: str) -> str:
@@ -248,19 +248,19 @@ def nodes_at(graph: ir.Graph, path: Sequence[tuple[str, int]]) -> list[ir.Node]:
     It ends where the graph has another operator: a program that XLA compiles to the same code may
     have been stored with names of its own.
     """
-    found: list[ir.Node] = []
+    path_nodes: list[ir.Node] = []
     graphs = [graph]
     for op_type, number in path:
         nodes = [node for inner in graphs if (node := _at(inner, op_type, number)) is not None]
         if len(nodes) != 1:
             break
-        found.append(nodes[0])
+        path_nodes.append(nodes[0])
         graphs = [
             attribute.as_graph()
             for attribute in nodes[0].attributes.values()
             if attribute.type == ir.AttributeType.GRAPH
         ]
-    return found
+    return path_nodes
 
 
 def _at(graph: ir.Graph, op_type: str, number: int) -> ir.Node | None:

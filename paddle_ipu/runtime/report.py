@@ -62,8 +62,8 @@ class CompileReport:
         if self.cache:
             lines.append(f"executable cache: {self.cache}")
         lines.append(f"operators on Paddle's CPU kernels: {len(self.on_host) or 'none'}")
-        for found in self.on_host:
-            cost = found.seconds_per_step
+        for operator in self.on_host:
+            cost = operator.seconds_per_step
             each = "not run yet" if cost is None else f"{cost * 1e3:.3f} ms a step"
-            lines.append(f"  {found.place}: {each}")
+            lines.append(f"  {operator.place}: {each}")
         return "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from paddle_ipu.errors import NotSupported, UninitializedParameterError
 
@@ -51,15 +52,15 @@ def tensor(scope: Any, name: str) -> Any | None:
     variable = scope.find_var(name)
     if variable is None:
         return None
-    found = variable.get_tensor()
-    return found if found._is_initialized() else None
+    dense = variable.get_tensor()
+    return dense if dense._is_initialized() else None
 
 
 class _CpuTensor:
     """A dense tensor under the protocol NumPy reads memory by; Paddle's own lacks the device."""
 
-    def __init__(self, found: Any) -> None:
-        self._tensor = found
+    def __init__(self, dense: Any) -> None:
+        self._tensor = dense
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._tensor._to_dlpack()
@@ -68,45 +69,33 @@ class _CpuTensor:
         return (1, 0)
 
 
-class _Bits:
-    """A dense tensor of bfloat16, which Paddle's DLPack leaves out, as words of 16 bits."""
-
-    def __init__(self, found: Any) -> None:
-        self._tensor = found
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (found._ptr(), False),
-            "shape": tuple(found.shape()),
-            "typestr": np.dtype(np.uint16).str,
-        }
-
-
-def view(found: Any) -> Array:
-    """A dense tensor's memory as an array, which keeps it alive."""
-    if str(found._dtype()).upper().endswith(("BF16", "BFLOAT16")):
-        return from_bits(np.asarray(_Bits(found)))
-    return np.from_dlpack(_CpuTensor(found))
-
-
 class _Memory:
     """A dense tensor's memory to write in; what Paddle gives by DLPack is read-only."""
 
-    def __init__(self, found: Any, dtype: np.dtype[Any]) -> None:
-        self._tensor = found
+    def __init__(self, dense: Any, dtype: npt.DTypeLike) -> None:
+        self._tensor = dense
         self.__array_interface__ = {
             "version": 3,
-            "data": (found._ptr(), False),
-            "shape": tuple(found.shape()),
-            "typestr": dtype.str,
+            "data": (dense._ptr(), False),
+            "shape": tuple(dense.shape()),
+            "typestr": np.dtype(dtype).str,
         }
 
 
-def writable(found: Any) -> Array:
+def view(dense: Any) -> Array:
+    """A dense tensor's memory as an array, which keeps it alive."""
+    if str(dense._dtype()).upper().endswith(("BF16", "BFLOAT16")):
+        # Paddle's DLPack leaves bfloat16 out.
+        return from_bits(np.asarray(_Memory(dense, np.uint16)))
+    return np.from_dlpack(_CpuTensor(dense))
+
+
+def writable(dense: Any) -> Array:
     """A dense tensor's memory as an array that can be written, which keeps it alive."""
-    array = view(found)
+    array = view(dense)
     if array.flags.writeable or not array.size:
         return array
-    return np.asarray(_Memory(found, array.dtype))
+    return np.asarray(_Memory(dense, array.dtype))
 
 
 def from_bits(array: Array) -> Array:
@@ -124,34 +113,34 @@ def to_bits(array: Array) -> Array:
     return array.view(np.uint16) if array.dtype == _BFLOAT16 else array
 
 
-def write(found: Any, array: Array) -> None:
+def write(dense: Any, array: Array) -> None:
     """Copies an array into a dense tensor."""
     from paddle.base import core
 
-    found.set(to_bits(array), core.CPUPlace())
+    dense.set(to_bits(array), core.CPUPlace())
 
 
 def fill(scope: Any, arrays: Mapping[str, Array]) -> None:
     """Copies arrays into a Scope's variables, large ones by several threads."""
     copies = []
     for name, array in arrays.items():
-        found, whole = scope.var(name).get_tensor(), np.asarray(array, order="C")
+        dense, whole = scope.var(name).get_tensor(), np.asarray(array, order="C")
         if whole.nbytes < _LARGE or whole.dtype.name not in _KINDS:
-            write(found, whole)
+            write(dense, whole)
         else:
-            copies.append((_bytes(_made(found, whole)), _bytes(whole)))
+            copies.append((_bytes(_made(dense, whole)), _bytes(whole)))
     if copies:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "paddle_ipu-fill") as threads:
             list(threads.map(lambda pair: np.copyto(*pair), copies))
 
 
-def _made(found: Any, array: Array) -> Array:
+def _made(dense: Any, array: Array) -> Array:
     """The memory of a dense tensor that is given the shape and dtype of an array."""
     from paddle.base import core
 
-    found._set_dims(list(array.shape))
-    found._mutable_data(core.CPUPlace(), getattr(core.VarDesc.VarType, _KINDS[array.dtype.name]))
-    return writable(found)
+    dense._set_dims(list(array.shape))
+    dense._mutable_data(core.CPUPlace(), getattr(core.VarDesc.VarType, _KINDS[array.dtype.name]))
+    return writable(dense)
 
 
 def _bytes(array: Array) -> Array:
@@ -194,11 +183,11 @@ def read(scope: Any, names: Iterable[str]) -> dict[str, Array]:
         UninitializedParameterError: it names every variable that holds no value.
     """
     tensors = {name: tensor(scope, name) for name in names}
-    missing = [name for name, found in tensors.items() if found is None]
+    missing = [name for name, dense in tensors.items() if dense is None]
     if missing:
         raise UninitializedParameterError(
             f"{len(missing)} variable(s) of the program hold no value in the scope: "
             f"{', '.join(sorted(missing)[:10])}{', ...' if len(missing) > 10 else ''}. Run the "
             "startup program with the same scope, or load a checkpoint, before compiling."
         )
-    return {name: view(found) for name, found in tensors.items()}
+    return {name: view(dense) for name, dense in tensors.items()}

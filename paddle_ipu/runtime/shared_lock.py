@@ -1,4 +1,4 @@
-"""A shared and exclusive lock: runs that leave nothing behind go together, all others alone."""
+"""A shared and exclusive lock: runs that leave nothing behind share it, all others exclude."""
 
 from __future__ import annotations
 
@@ -8,79 +8,80 @@ from contextlib import AbstractContextManager
 
 
 class SharedLock:
-    """Lets threads in together or alone; who waits to be alone comes before who comes later."""
+    """Threads share it, or one holds it alone; an exclusive one goes before later threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._inside = 0
-        self._is_alone = False
-        self._wanting_alone = 0
+        self._sharing = 0
+        self._is_exclusive = False
+        self._waiting_exclusive = 0
 
-    def hold(self, together: Callable[[], bool]) -> AbstractContextManager[bool]:
-        """Holds the lock, beside others where ``together()`` is true; gives whether it is alone.
+    def hold(self, may_share: Callable[[], bool]) -> AbstractContextManager[bool]:
+        """Holds the lock, and gives whether it is held exclusively.
 
         Args:
-            together: asked while nobody is alone; it stays true until somebody was.
+            may_share: whether other threads may hold it too; called while no thread holds it
+                exclusively. It stays true until one has.
         """
-        return _Holding(self, together)
+        return _Holder(self, may_share)
 
-    def _enter(self) -> None:
+    def _acquire_shared(self) -> None:
         with self._lock:
-            while self._is_alone or self._wanting_alone:
+            while self._is_exclusive or self._waiting_exclusive:
                 self._changed.wait()
-            self._inside += 1
+            self._sharing += 1
 
-    def _leave(self) -> None:
+    def _release_shared(self) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside and self._wanting_alone:
+            self._sharing -= 1
+            if not self._sharing and self._waiting_exclusive:
                 self._changed.notify_all()
 
-    def _enter_alone(self) -> None:
+    def _acquire_exclusive(self) -> None:
         with self._lock:
-            self._wanting_alone += 1
+            self._waiting_exclusive += 1
             try:
-                while self._is_alone or self._inside:
+                while self._is_exclusive or self._sharing:
                     self._changed.wait()
-                self._is_alone = True
+                self._is_exclusive = True
             finally:
-                self._wanting_alone -= 1
-                if not self._is_alone:
+                self._waiting_exclusive -= 1
+                if not self._is_exclusive:
                     self._changed.notify_all()
 
-    def _leave_alone(self) -> None:
+    def _release_exclusive(self) -> None:
         with self._lock:
-            self._is_alone = False
+            self._is_exclusive = False
             self._changed.notify_all()
 
 
-class _Holding:
+class _Holder:
     """One thread that holds the lock."""
 
-    __slots__ = ("_is_alone", "_lock", "_together")
+    __slots__ = ("_is_exclusive", "_lock", "_may_share")
 
-    def __init__(self, lock: SharedLock, together: Callable[[], bool]) -> None:
+    def __init__(self, lock: SharedLock, may_share: Callable[[], bool]) -> None:
         self._lock = lock
-        self._together = together
-        self._is_alone = False
+        self._may_share = may_share
+        self._is_exclusive = False
 
     def __enter__(self) -> bool:
         lock = self._lock
-        lock._enter()
-        goes_on = False
+        lock._acquire_shared()
+        shares = False
         try:
-            goes_on = self._together()
+            shares = self._may_share()
         finally:
-            if not goes_on:
-                lock._leave()
-        if not goes_on:
-            lock._enter_alone()
-            self._is_alone = True
-        return self._is_alone
+            if not shares:
+                lock._release_shared()
+        if not shares:
+            lock._acquire_exclusive()
+            self._is_exclusive = True
+        return self._is_exclusive
 
     def __exit__(self, *_: object) -> None:
-        if self._is_alone:
-            self._lock._leave_alone()
+        if self._is_exclusive:
+            self._lock._release_exclusive()
         else:
-            self._lock._leave()
+            self._lock._release_shared()

@@ -40,14 +40,14 @@ def choice() -> tuple[str, str]:
     Raises:
         OptionError: ``PADDLE_IPU_DEVICE`` holds something else than its three values.
     """
-    asked = os.environ.get("PADDLE_IPU_DEVICE", "auto")
-    if asked not in CHOICES:
+    requested = os.environ.get("PADDLE_IPU_DEVICE", "auto")
+    if requested not in CHOICES:
         raise OptionError(
-            f"PADDLE_IPU_DEVICE={asked!r} is not one of {', '.join(CHOICES)}; unset it to let the "
-            "plugin choose."
+            f"PADDLE_IPU_DEVICE={requested!r} is not one of {', '.join(CHOICES)}; unset it to let "
+            "the plugin choose."
         )
-    if asked != "auto":
-        return asked, f"PADDLE_IPU_DEVICE={asked}"
+    if requested != "auto":
+        return requested, f"PADDLE_IPU_DEVICE={requested}"
     if wants_model():
         return "model", "POPLAR_IPUMODEL is set"
     if sdk_installed():

@@ -28,7 +28,7 @@ from paddle_ipu.errors import (
     UnknownOutputError,
 )
 from paddle_ipu.serving.model import Model
-from paddle_ipu.serving.request import Array, Outputs, Request
+from paddle_ipu.serving.request import Array, Request, rows_of
 from paddle_ipu.serving.statistics import Recorder, Statistics
 
 Batch = list[tuple[Request, int, int]]
@@ -348,12 +348,12 @@ class Batcher:
 
     def _compute(self, batch: Batch) -> Mapping[str, Array]:
         inputs = {}
-        given = [request.arrays for request, _, _ in batch]
+        feeds = [request.arrays for request, _, _ in batch]
         cut = [n for n, (request, _, rows) in enumerate(batch) if rows != request.rows]
         missing = self._capacity - sum(rows for _, _, rows in batch)
         for spec in self._model.inputs:
             name = spec.name
-            parts = [arrays[name] for arrays in given]
+            parts = [feed[name] for feed in feeds]
             for n in cut:
                 _, start, rows = batch[n]
                 parts[n] = parts[n][start : start + rows]
@@ -375,14 +375,14 @@ class Batcher:
     def _answer(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
         """Gives each request of a batch its own rows."""
         ready: list[Request] = []
-        whole, end = Outputs(outputs, self._shared), 0
+        end = 0
         for request, start, rows in batch:
             offset, end = end, end + rows
-            unknown = None if request.outputs is None else whole.unknown(request.outputs)
+            unknown = next((n for n in request.outputs or () if n not in outputs), None)
             if unknown is not None:
                 self._fail([request], UnknownOutputError(_no_output(unknown, outputs)))
                 continue
-            part = whole.rows(request.outputs, offset, rows)
+            part = rows_of(outputs, request.outputs, offset, rows, self._shared)
             # Both threads may have batches of one request.
             with self._lock:
                 if request.keep(start, rows, part, self._shared):

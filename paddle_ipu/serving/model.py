@@ -132,13 +132,13 @@ class Inputs:
             FeedError: a wrong name, shape, dtype or number of rows.
         """
         try:
-            given = feed.keys()
+            names = feed.keys()
         except AttributeError:
             raise FeedError(
                 f"a request is a {type(feed).__name__}, expected a dict of input name -> array for "
                 f"{', '.join(sorted(map(repr, self._names)))}."
             ) from None
-        if given != self._names:
+        if names != self._names:
             check_names(self._model.inputs, feed)
         arrays, rows = {}, 0
         for name, dtype, shape, one_row, spec in self._plan:
@@ -188,9 +188,9 @@ def rows_of(specs: Sequence[TensorSpec], arrays: Mapping[str, Array]) -> int:
         if rows < 0:
             rows = shape[0]
         elif shape[0] != rows:
-            told = ", ".join(f"{s.name!r} has {len(arrays[s.name])}" for s in specs)
+            counts = ", ".join(f"{s.name!r} has {len(arrays[s.name])}" for s in specs)
             raise FeedError(
-                f"the inputs of one request differ in their number of rows: {told}. Give as many "
+                f"the inputs of one request differ in their number of rows: {counts}. Give as many "
                 "rows of every input."
             )
     if rows == 0:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paddle_ipu.errors import BackendUnavailableError, FeedError, ServingError
-from paddle_ipu.runtime.fetches import Fetch, given_back
+from paddle_ipu.runtime.fetches import Fetch, fetched_array
 from paddle_ipu.serving.batcher import no_rows
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
@@ -103,7 +103,7 @@ class ProgramModel(Model):
         outputs = program.compute(arrays)
         results = {}
         for name, fetch, shape in self._results:
-            array = given_back(fetch, outputs[fetch.anchor], shape)
+            array = fetched_array(fetch, outputs[fetch.anchor], shape)
             # A shared output is the same in every micro-batch.
             results[name] = array[0] if name in self._shared else array
         return results
@@ -154,12 +154,12 @@ def _rows(shapes: Mapping[str, tuple[int, ...]]) -> int:
         ServingError: they have none, or differ.
     """
     leading = {name: shape[0] if shape else None for name, shape in shapes.items()}
-    found = set(leading.values())
-    if len(found) != 1 or None in found:
-        told = ", ".join(f"{name!r} is {list(shape)}" for name, shape in shapes.items())
+    numbers = set(leading.values())
+    if len(numbers) != 1 or None in numbers:
+        described = ", ".join(f"{name!r} is {list(shape)}" for name, shape in shapes.items())
         raise ServingError(
             "requests are rows, so every feed must begin with as many rows as the others; here "
-            f"{told or 'there are no feeds'}. Declare them with paddle.static.data(name, [-1, ...])"
-            " and set the strategy's micro_batch_size."
+            f"{described or 'there are no feeds'}. Declare them with paddle.static.data(name, "
+            "[-1, ...]) and set the strategy's micro_batch_size."
         )
-    return next(rows for rows in found if rows is not None)
+    return next(rows for rows in numbers if rows is not None)

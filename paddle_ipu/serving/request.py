@@ -12,31 +12,26 @@ Array = np.ndarray[Any, Any]
 Answer = dict[str, Array]
 
 
-class Outputs:
-    """The outputs of the model for a batch.
+def rows_of(
+    outputs: Mapping[str, Array],
+    names: Sequence[str] | None,
+    start: int,
+    rows: int,
+    shared: Collection[str],
+) -> Answer:
+    """Copies of some rows of a batch's outputs, which do not keep the rest of the batch alive.
 
     Args:
-        arrays: output name -> rows of the whole batch.
+        outputs: output name -> rows of the whole batch.
+        names: of the outputs that are wanted; None for all.
+        start: the first row.
+        rows: their number.
         shared: outputs that do not depend on the rows.
     """
-
-    __slots__ = ("_arrays", "_shared")
-
-    def __init__(self, arrays: Mapping[str, Array], shared: Collection[str]) -> None:
-        self._arrays = arrays
-        self._shared = shared
-
-    def unknown(self, wanted: Sequence[str]) -> str | None:
-        """The first name that the model did not return; None where it returned all."""
-        return next((name for name in wanted if name not in self._arrays), None)
-
-    def rows(self, wanted: Sequence[str] | None, start: int, rows: int) -> Answer:
-        """Copies of some rows, which do not keep the rest of the batch alive."""
-        arrays, shared, end = self._arrays, self._shared, start + rows
-        return {
-            name: (arrays[name] if name in shared else arrays[name][start:end]).copy()
-            for name in (arrays if wanted is None else wanted)
-        }
+    return {
+        name: (outputs[name] if name in shared else outputs[name][start : start + rows]).copy()
+        for name in (outputs if names is None else names)
+    }
 
 
 class Request:

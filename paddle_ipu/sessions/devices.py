@@ -20,11 +20,6 @@ _TYPE_NAMES = {
     DeviceType.OfflineIpu: "offline-ipu",
     DeviceType.Sim: "sim",
 }
-_CONNECTION_NAMES = {
-    DeviceConnectionType.Always: "always",
-    DeviceConnectionType.OnDemand: "on-demand",
-    DeviceConnectionType.Never: "never",
-}
 _TILES = {"ipu1": 1216, "ipu2": 1472, "ipu21": 1472}
 _FEW_TILES = 4
 _OPTIONS = {
@@ -45,14 +40,12 @@ class DeviceInfo:
         num_ipus: int = 1,
         tiles_per_ipu: int = _FEW_TILES,
         version: str = "",
-        connection: DeviceConnectionType = DeviceConnectionType.Always,
         options: Mapping[str, str] | None = None,
     ) -> None:
         self._type = type
         self._num_ipus = num_ipus
         self._tiles = tiles_per_ipu
         self._version = version
-        self._connection = connection
         self._attached = False
         self.options = dict(options or {})
 
@@ -64,7 +57,8 @@ class DeviceInfo:
     @property
     def connectionType(self) -> DeviceConnectionType:
         """When the device is attached."""
-        return self._connection
+        offline = self._type is DeviceType.OfflineIpu
+        return DeviceConnectionType.Never if offline else DeviceConnectionType.Always
 
     @property
     def version(self) -> str:
@@ -133,7 +127,7 @@ class DeviceInfo:
     def __repr__(self) -> str:
         return (
             f"Device Type:{_TYPE_NAMES[self._type]} Connection Type:"
-            f"{_CONNECTION_NAMES[self._connection]} Id:{self.id} Version:{self._version} "
+            f"{self.connectionType.name.lower()} Id:{self.id} Version:{self._version} "
             f"NumIPUs:{self._num_ipus} NumTilesPerIPU:{self._tiles} DeviceIds: {{}}"
         )
 
@@ -160,6 +154,13 @@ def _count(options: Mapping[str, str], key: str, default: int) -> int:
     return int(text)
 
 
+def _check_connection(connection: DeviceConnectionType) -> None:
+    if connection is DeviceConnectionType.Never:
+        raise popart_exception(
+            "Trying to acquire a hardware device when connectionType is DeviceConnectionType::Never"
+        )
+
+
 class DeviceManager:
     """Makes devices. Hardware is only reached through Graphcore's SDK, so none is found here."""
 
@@ -169,42 +170,33 @@ class DeviceManager:
 
     def createIpuModelDevice(self, options: Mapping[str, Any]) -> DeviceInfo:
         """An IPU Model; keys numIPUs, tilesPerIPU, compileIPUCode, ipuVersion."""
-        return self._model(DeviceType.IpuModel, options)
+        return self._device(DeviceType.IpuModel, options, _FEW_TILES)
 
     def createSimDevice(self, options: Mapping[str, Any]) -> DeviceInfo:
         """A simulated device; keys numIPUs, tilesPerIPU."""
-        return self._model(DeviceType.Sim, options)
+        return self._device(DeviceType.Sim, options, _FEW_TILES)
 
-    def _model(self, kind: DeviceType, options: Mapping[str, Any]) -> DeviceInfo:
-        texts = _options(kind, options)
-        version = self._version(texts)
-        return DeviceInfo(
-            kind,
-            num_ipus=_count(texts, "numIPUs", 1),
-            tiles_per_ipu=_count(texts, "tilesPerIPU", _FEW_TILES),
-            version=version,
-            options=texts,
-        )
+    def createOfflineIPUDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
+        """A target to compile for, which cannot run.
 
-    @staticmethod
-    def _version(options: Mapping[str, str]) -> str:
-        version = options.get("ipuVersion", "ipu2")
+        Args:
+            opts: keys numIPUs, tilesPerIPU, ipuVersion, syncPattern, gatewayMode.
+        """
+        tiles = _TILES.get(str(opts.get("ipuVersion")), _TILES["ipu2"])
+        return self._device(DeviceType.OfflineIpu, opts, tiles)
+
+    def _device(self, type: DeviceType, options: Mapping[str, Any], tiles: int) -> DeviceInfo:
+        texts = _options(type, options)
+        version = texts.get("ipuVersion", "ipu2")
         if version not in _TILES and not version.startswith("ipu:"):
             raise popart_exception(
                 f"Unknown ipuVersion '{version}', expected {', '.join(_TILES)} or ipu:<file>"
             )
-        return version
-
-    def createOfflineIPUDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
-        """A target to compile for, which cannot run."""
-        texts = _options(DeviceType.OfflineIpu, opts)
-        version = self._version(texts)
         return DeviceInfo(
-            DeviceType.OfflineIpu,
+            type,
             num_ipus=_count(texts, "numIPUs", 1),
-            tiles_per_ipu=_count(texts, "tilesPerIPU", _TILES.get(version, _TILES["ipu2"])),
+            tiles_per_ipu=_count(texts, "tilesPerIPU", tiles),
             version=version,
-            connection=DeviceConnectionType.Never,
             options=texts,
         )
 
@@ -215,7 +207,6 @@ class DeviceManager:
             num_ipus=deviceInfo.numIpus,
             tiles_per_ipu=deviceInfo.tilesPerIPU,
             version=deviceInfo.version,
-            connection=DeviceConnectionType.Never,
         )
 
     def enumerateDevices(
@@ -243,11 +234,7 @@ class DeviceManager:
                 f"You have attempted to acquire {numIpus} IPUs. The number of IPUs requested must "
                 "be a power of two"
             )
-        if connectionType is DeviceConnectionType.Never:
-            raise popart_exception(
-                "Trying to acquire a hardware device when connectionType is "
-                "DeviceConnectionType::Never"
-            )
+        _check_connection(connectionType)
         return None
 
     def acquireAvailableDevice(
@@ -277,11 +264,7 @@ class DeviceManager:
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
     ) -> DeviceInfo | None:
         """None, as no hardware is found."""
-        if connectionType is DeviceConnectionType.Never:
-            raise popart_exception(
-                "Trying to acquire a hardware device when connectionType is "
-                "DeviceConnectionType::Never"
-            )
+        _check_connection(connectionType)
         return None
 
     def acquireDeviceById(

@@ -19,6 +19,7 @@ from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.sessions.checks import replication_factor
 from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.profile import Report
@@ -86,8 +87,7 @@ class SessionReports:
     def _ipus(self) -> int:
         """IPUs of all replicas, those of other instances too."""
         options = self._options
-        local = options.replicatedGraphCount if options.enableReplicatedGraphs else 1
-        of_a_replica = max(1, int(self._device.numIpus) // max(1, local))
+        of_a_replica = int(self._device.numIpus) // replication_factor(options)
         return of_a_replica * int(options.getGlobalReplicationFactor())
 
     @property

@@ -216,6 +216,9 @@ class Session(SessionRuns, SessionReports):
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program; without ``compileEngine`` it is only built.
 
+        Args:
+            loadEngine: of no consequence: a compiled program is loaded.
+
         Raises:
             OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
@@ -273,7 +276,14 @@ class Session(SessionRuns, SessionReports):
             raise popart_runtime_error(NO_ENGINE)
 
     def getInfo(self, tensor: str) -> TensorInfo:
-        """Shape and dtype of a tensor."""
+        """Shape and dtype of a tensor.
+
+        Args:
+            tensor: its id, or ``Gradient___<id>``.
+
+        Raises:
+            popart_exception: the main graph has no such tensor.
+        """
         value = self._tensors.get(tensor.removeprefix(reservedGradientPrefix()))
         if value is None:
             raise popart_exception(f"Tensor {tensor} not found")

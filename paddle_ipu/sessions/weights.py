@@ -85,6 +85,10 @@ class SessionWeights:
 
         ``weightsFromHost`` then leaves it there.
 
+        Args:
+            name: of the state tensor.
+            array: as many elements as it has, of its dtype.
+
         Raises:
             popart_runtime_error: no such state, or an array of another size or type.
         """
@@ -132,6 +136,12 @@ class SessionWeights:
         """``weightsToHost`` for some weights, which ``readWeights`` then reads; PopART has none.
 
         With the optimizer's state, a snapshot is three times as large.
+
+        Args:
+            names: of the weights.
+
+        Raises:
+            popart_runtime_error: the device has no weights yet.
         """
         self._require_prepared("weightsToHost")
         self._require_weights("weightsToHost")
@@ -207,6 +217,11 @@ class SessionWeights:
         ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
     ) -> None:
         """Replaces the host's values by a model's; ``weightsFromHost`` is needed before a run.
+
+        Args:
+            modelProtoOrFilename: a serialised model, or the name of a file.
+            ignoreWeightsInModelWithoutCorrespondingHostWeight: skip tensors that this session does
+                not have.
 
         Raises:
             popart_exception: an inference session with ``constantWeights``.

@@ -29,9 +29,9 @@ def config(program: str, parameters: str | None) -> Config:
     return made
 
 
-def predictor(given: Config) -> Predictor:
+def predictor(source: Config) -> Predictor:
     """A predictor for a copy of a config: Paddle's predictors on the CPU use a config up."""
-    return inference.create_predictor(inference.Config(given))
+    return inference.create_predictor(inference.Config(source))
 
 
 def copy_from(tensor: Tensor, code: int, address: int, shape: tuple[int, ...]) -> None:

@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, default=Path("out/c"), help="folder (out/c)")
     parser.add_argument("--compiler", default=os.environ.get("CC", "cc"), help="CC, else cc")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        print(build(given.output, given.compiler))
+        print(build(options.output, options.compiler))
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2

@@ -30,18 +30,18 @@ def started(scope: Any, optimizer: PaddleOptimizer | None) -> Iterator[None]:
     if optimizer is None or not name:
         yield
         return
-    found = scopes.tensor(scope, name)
-    before = None if found is None else np.array(scopes.view(found))
+    tensor = scopes.tensor(scope, name)
+    before = None if tensor is None else np.array(scopes.view(tensor))
     start = np.full(2, optimizer.loss_scaling, np.float32)
     if before is None or before[1] != start[1]:
-        scopes.write(scope.var(name).get_tensor() if found is None else found, start)
+        scopes.write(scope.var(name).get_tensor() if tensor is None else tensor, start)
     try:
         yield
     except BaseException:
         if before is None:
             scope.erase([name])
         else:
-            scopes.write(found, before)
+            scopes.write(tensor, before)
         raise
 
 

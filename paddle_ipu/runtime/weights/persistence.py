@@ -40,8 +40,8 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         # Keeps what was trained and is not loaded.
         sync_to_host()
         default = paddle.static.global_scope()
-        given = [each for each in (*args, *keywords.values()) if isinstance(each, type(default))]
-        scope = given[0] if given else default
+        arguments = (*args, *keywords.values())
+        scope = next((each for each in arguments if isinstance(each, type(default))), default)
         try:
             return original(*args, **keywords)
         finally:

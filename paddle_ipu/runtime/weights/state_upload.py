@@ -50,16 +50,16 @@ class StateUpload:
         """Uploads large arrays that the device has with the same numbers; in any thread."""
         self._session = session
         for name, binding in self._states.items():
-            found = scopes.tensor(self._scope, name) if binding.is_exact else None
-            if found is None:
+            tensor = scopes.tensor(self._scope, name) if binding.is_exact else None
+            if tensor is None:
                 continue
-            array = scopes.view(found)
+            array = scopes.view(tensor)
             if not is_worth_releasing(array) or array.dtype != np.dtype(binding.dtype):
                 continue
             session.sendState(binding.tensor, array)
             self._released[name] = kind_of(array)
             del array
-            found._clear()
+            tensor._clear()
 
     def handed_over(self) -> dict[str, Kind]:
         """Shape and dtype of what the Scope released, which the caller answers for from now on."""

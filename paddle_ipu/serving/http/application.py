@@ -128,7 +128,8 @@ class Application:
         """Answers an inference request."""
         name, runner = self._asked(request)
         try:
-            response = await self._answer(request, name, runner)
+            async with self.intake.body(request) as body:
+                response = await self._answer(request, body, name, runner)
         except HTTPException as error:
             self._metrics.count(name, error.status_code)
             raise
@@ -138,11 +139,7 @@ class Application:
         self._metrics.count(name, response.status_code)
         return response
 
-    async def _answer(self, request: Request, name: str, runner: BatchingRunner) -> Response:
-        async with self.intake.body(request) as body:
-            return await self._answer_body(request, body, name, runner)
-
-    async def _answer_body(
+    async def _answer(
         self, request: Request, body: bytes, name: str, runner: BatchingRunner
     ) -> Response:
         length = request.headers.get(protocol.HEADER_LENGTH)

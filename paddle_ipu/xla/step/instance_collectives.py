@@ -206,7 +206,7 @@ class Instances:
         Args:
             earlier: what the run before gave, which this one takes where it is the same still.
         """
-        heartbeat.meet()
+        heartbeat.begin_collective()
 
         def global_array(known: Pairs, name: str, array: Any, is_own: bool) -> Any:
             part, whole = known.get(name, (None, None))
@@ -247,7 +247,7 @@ class Instances:
         if not arrays:
             return {}
         heartbeat.beat()
-        heartbeat.meet()
+        heartbeat.begin_collective()
         is_root = this_instance().index == root
         kept = {name: np.asarray(arrays[name]) for name in sorted(arrays)}
         size = sum(array.nbytes for array in kept.values())
@@ -319,7 +319,7 @@ class Instances:
     def gathered(self, array: HostArray) -> HostArray:
         """What every instance gave, [instances, *shape]; all must call it, with like shapes."""
         heartbeat.beat()
-        heartbeat.meet()
+        heartbeat.begin_collective()
         # As bytes: JAX narrows numbers of 64 bits.
         data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         together = self._gather(self._global_array(data, True))

@@ -217,7 +217,7 @@ def test_a_row_that_is_switched() -> None:
     stock, target = paddle.nn.Layer.__call__, ("paddle.nn", "Layer.__call__")
     plugin.activate()
     assert paddle.nn.Layer.__call__ is stock
-    cpu_notice.forget()
+    cpu_notice.reset()
     paddle.set_device("ipu")
     assert paddle.nn.Layer.__call__ is not stock
     assert plugin.original(*target) is stock

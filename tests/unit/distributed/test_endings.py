@@ -126,7 +126,7 @@ def test_an_instance_that_waits_ends_though_instance_0_is_gone(
         stop.set()
 
     monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr(heartbeat, "meetings", lambda: 1)
+    monkeypatch.setattr(heartbeat, "collectives", lambda: 1)
     monkeypatch.setattr(failed_exit, "_GRACE", 0.0)
     failed_exit._watch(Gone(), stop)
     assert codes == [1]

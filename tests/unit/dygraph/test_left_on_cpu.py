@@ -16,10 +16,10 @@ from tests.unit.dygraph.layers import X, batch, made, steps, strategy
 @pytest.fixture(autouse=True)
 def said(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """What is said, from nothing on."""
-    cpu_notice.forget()
+    cpu_notice.reset()
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
         yield caplog
-    cpu_notice.forget()
+    cpu_notice.reset()
 
 
 def _told(said: pytest.LogCaptureFixture) -> list[str]:

@@ -84,7 +84,7 @@ def test_a_turn_alone_waits_for_others_and_comes_before_later_ones() -> None:
         inside.wait()
         first.append(pool.submit(alone))
         assert is_waiting.wait(10)
-        while not lock._wanting_alone:
+        while not lock._waiting_exclusive:
             threading.Event().wait(0.001)
         first.append(pool.submit(later))
         let_go.set()

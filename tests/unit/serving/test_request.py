@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paddle_ipu.serving.request import Outputs, Request
+from paddle_ipu.serving.request import Request, rows_of
 
 BATCH = {"y": np.arange(6.0).reshape(3, 2), "table": np.ones(4)}
 SHARED = {"table"}
@@ -16,7 +16,7 @@ def _request() -> Request:
 
 def test_an_answer_is_a_copy_of_its_rows() -> None:
     request = _request()
-    assert request.keep(0, 2, Outputs(BATCH, SHARED).rows(request.outputs, 1, 2), SHARED)
+    assert request.keep(0, 2, rows_of(BATCH, request.outputs, 1, 2, SHARED), SHARED)
     request.finish(None)
     answer = request.future.result(0)
     np.testing.assert_array_equal(answer["y"], BATCH["y"][1:])
@@ -28,17 +28,10 @@ def test_an_answer_is_a_copy_of_its_rows() -> None:
 
 def test_an_answer_of_several_batches_is_put_together() -> None:
     request = _request()
-    whole = Outputs(BATCH, SHARED)
     are_all = [
-        request.keep(start, 1, whole.rows(request.outputs, row, 1), SHARED)
+        request.keep(start, 1, rows_of(BATCH, request.outputs, row, 1, SHARED), SHARED)
         for start, row in ((1, 0), (0, 2))
     ]
     assert are_all == [False, True]
     request.finish(None)
     np.testing.assert_array_equal(request.future.result(0)["y"], BATCH["y"][[2, 0]])
-
-
-def test_what_a_model_did_not_give_is_told() -> None:
-    outputs = Outputs(BATCH, ())
-    assert outputs.unknown(["y", "z", "w"]) == "z"
-    assert outputs.unknown(["table", "y"]) is None

@@ -60,13 +60,13 @@ def micro_batches(count: int) -> Array:
 
 def options(accumulation: int = 1, **settings: Any) -> popart.SessionOptions:
     """Session options; keywords are set as they are."""
-    found = popart.SessionOptions()
+    session_options = popart.SessionOptions()
     if accumulation > 1:
-        found.enableGradientAccumulation = True
-        found.accumulationFactor = accumulation
+        session_options.enableGradientAccumulation = True
+        session_options.accumulationFactor = accumulation
     for name, value in settings.items():
-        setattr(found, name, value)
-    return found
+        setattr(session_options, name, value)
+    return session_options
 
 
 def device(ipus: int = 1) -> popart.DeviceInfo:

@@ -147,8 +147,8 @@ ADAM_KEYS = {
 
 
 def values(numbers: dict[str, float], constant: bool = True) -> dict[str, tuple[float, bool]]:
-    found = {ADAM_KEYS[name]: (value, constant) for name, value in numbers.items()}
-    return {"defaultLearningRate": (0.05, constant)} | found
+    settings = {ADAM_KEYS[name]: (value, constant) for name, value in numbers.items()}
+    return {"defaultLearningRate": (0.05, constant)} | settings
 
 
 ADAM = {

@@ -45,15 +45,15 @@ def _cached(folder: Path, accumulation: int = 1, **settings: Any) -> popart.Sess
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One item for each step that is traced."""
-    found: list[str] = []
+    steps: list[str] = []
     trace = Executable._lowered_for
 
     def counted(self: Executable, *arguments: Any) -> Any:
-        found.append("traced")
+        steps.append("traced")
         return trace(self, *arguments)
 
     monkeypatch.setattr(Executable, "_lowered_for", counted)
-    return found
+    return steps
 
 
 def test_a_program_that_was_compiled_is_loaded_without_tracing(
@@ -64,9 +64,9 @@ def test_a_program_that_was_compiled_is_loaded_without_tracing(
         program = Linear()
         anchors = {program.loss: "All", "Gradient___w": "All"}
         session = train(program, popart.SGD(SGD), anchors, batches=2, settings=settings)
-        found = [run(session, {"x": micro_batches(4)}) for _ in range(2)]
-        found.append(session.runArrays({"x": micro_batches(4)}, updating=False))
-        arrays = [result[name] for result in found for name in anchors]
+        results = [run(session, {"x": micro_batches(4)}) for _ in range(2)]
+        results.append(session.runArrays({"x": micro_batches(4)}, updating=False))
+        arrays = [result[name] for result in results for name in anchors]
         size = session.temporaryBytes()
         return session.executableOrigin(), [*arrays, *weights(session, "w", "b"), size]
 
@@ -113,15 +113,15 @@ def test_a_loaded_program_draws_the_same_random_numbers(tmp_path: Path) -> None:
     (out,) = make.aiOnnxOpset11.dropout([x], 1, 0.5)
     loss = make.aiGraphcore.identityloss([out])
     program = SimpleNamespace(builder=make, loss=loss)
-    found = []
+    results = []
     for _ in range(2):
         session = train(program, popart.SGD(SGD), {out: "All"}, settings=_cached(tmp_path))
         assert session.drawsRandomNumbers()
         session.setRandomSeed(7)
-        found.append(run(session, {"x": np.ones(64, np.float32)})[out])
+        results.append(run(session, {"x": np.ones(64, np.float32)})[out])
     assert session.executableOrigin() == "loaded"
-    np.testing.assert_array_equal(*found)
-    assert 0 < np.count_nonzero(found[0]) < 64
+    np.testing.assert_array_equal(*results)
+    assert 0 < np.count_nonzero(results[0]) < 64
 
 
 def test_a_loaded_program_rounds_at_random_as_the_compiled_one(tmp_path: Path) -> None:
@@ -129,15 +129,15 @@ def test_a_loaded_program_rounds_at_random_as_the_compiled_one(tmp_path: Path) -
     x = make.addInputTensor(popart.TensorInfo("FLOAT16", [1000]), "x")
     out = make.aiOnnxOpset11.mul([x, x])
     values = np.full(1000, 1 / 3, np.float16)
-    found = []
+    results = []
     for origin in ("compiled", "loaded"):
         settings = _cached(tmp_path, enableStochasticRounding=True)
         session = infer(make.model, {out: "All"}, settings=settings)
         assert session.executableOrigin() == origin
         session.setRandomSeed(7)
-        found.append([run(session, {"x": values})[out] for _ in range(2)])
-    np.testing.assert_array_equal(*found)
-    assert (found[0][0] != found[0][1]).any()
+        results.append([run(session, {"x": values})[out] for _ in range(2)])
+    np.testing.assert_array_equal(*results)
+    assert (results[0][0] != results[0][1]).any()
 
 
 def test_a_damaged_entry_is_compiled_again(

@@ -88,13 +88,13 @@ def test_a_clip_of_the_velocities_that_replicas_add_up(mean: bool, nesterov: boo
     run(session, {"x": x})
     w, b = Bare(W), Bare(B)
     g = gradients_of(x.reshape(4, 3, 2), w, b, 1.0)  # type: ignore[arg-type]
-    added = {name: sum(found) for name, found in g.items()}
+    added = {name: sum(gradient) for name, gradient in g.items()}
     # PopART's gradients have the factor replicas for a sum, 1 / micro-batches for a mean.
     share = 0.5 if mean else 2.0
-    step = {name: found * share for name, found in added.items()}
+    step = {name: gradient * share for name, gradient in added.items()}
     if nesterov:
-        step = {name: 2.0 * added[name] + 0.9 * found for name, found in step.items()}
-    norm = np.sqrt(sum((found**2).sum() for found in step.values()))
+        step = {name: 2.0 * added[name] + 0.9 * gradient for name, gradient in step.items()}
+    norm = np.sqrt(sum((gradient**2).sum() for gradient in step.values()))
     assert norm > LIMIT
     for name, each, got in zip(("w", "b"), (w, b), weights(session, "w", "b"), strict=True):
         expected = each.w - LR / 2.0 * step[name] * LIMIT / norm

@@ -14,9 +14,9 @@ def test_a_feed_that_is_a_result_is_the_callers_own() -> None:
     same = program.builder.aiOnnx.identity(["x"])
     program.builder.addOutputTensor(same)
     session = infer(program.builder.model, {same: "All"})
-    found = session.runArrays({"x": X})[same]
+    result = session.runArrays({"x": X})[same]
     session.runArrays({"x": X + 1})
-    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(result, X)
 
 
 def test_threads_do_not_see_each_others_feeds() -> None:

@@ -140,8 +140,8 @@ def test_without_accumulation_weights_are_those_of_the_schedule(tied: bool) -> N
         got = run(session, {"x": fed})[net.out]
         w, out = scheduled(fed, w, tied)
         np.testing.assert_allclose(got, out, rtol=3e-5, atol=1e-5)
-        for name, found in zip(net.weights, weights(session, *net.weights), strict=True):
-            np.testing.assert_allclose(found, w[name], rtol=3e-5, atol=1e-5, err_msg=name)
+        for name, array in zip(net.weights, weights(session, *net.weights), strict=True):
+            np.testing.assert_allclose(array, w[name], rtol=3e-5, atol=1e-5, err_msg=name)
 
 
 def test_stale_weights_are_not_those_of_a_sequence() -> None:
@@ -166,7 +166,7 @@ def test_with_accumulation_a_pipeline_changes_no_number(replicas: int) -> None:
     piped = Net(tied=True).session(2, **settings)
     plain = Net(tied=True).session(2, enablePipelining=False, **settings)
     results = [run(session, {"x": x}) for session in (piped, plain)]
-    for first, second in zip(*(found.values() for found in results), strict=True):
+    for first, second in zip(*(result.values() for result in results), strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-6)
     for first, second in zip(weights(piped, "w0", "w1"), weights(plain, "w0", "w1"), strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-6)

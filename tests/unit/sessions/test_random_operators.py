@@ -126,13 +126,13 @@ def test_ctc_wants_one_batch(builder: Any) -> None:
 
 def _best_collapsed(logs: np.ndarray, blank: int, count: int) -> list[tuple[list[int], float]]:
     """The most probable labels over every path, with their log probability."""
-    found: dict[tuple[int, ...], float] = {}
+    chances: dict[tuple[int, ...], float] = {}
     for path in np.ndindex(*[logs.shape[1]] * len(logs)):
         merged = [token for at, token in enumerate(path) if at == 0 or path[at - 1] != token]
         key = tuple(token for token in merged if token != blank)
         chance = float(np.exp(sum(logs[at, token] for at, token in enumerate(path))))
-        found[key] = found.get(key, 0.0) + chance
-    ranked = sorted(found.items(), key=lambda item: -item[1])[:count]
+        chances[key] = chances.get(key, 0.0) + chance
+    ranked = sorted(chances.items(), key=lambda item: -item[1])[:count]
     return [(list(labels), float(np.log(chance))) for labels, chance in ranked]
 
 

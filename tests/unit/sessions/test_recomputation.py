@@ -117,8 +117,8 @@ def train(
     outputs: Mapping[str, Array] = {}
     for _ in range(2):
         outputs = run(session, fed)
-    found = {name: np.array(array) for name, array in session._executable.weights.items()}
-    return Trained(outputs, found, session._executable.temporary_bytes / 1e6)
+    arrays = {name: np.array(array) for name, array in session._executable.weights.items()}
+    return Trained(outputs, arrays, session._executable.temporary_bytes / 1e6)
 
 
 def check_same(got: Trained, expected: Trained) -> None:

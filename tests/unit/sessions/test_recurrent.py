@@ -77,8 +77,8 @@ def _run(emit: Callable[[Any, list[str]], Sequence[str]], *arrays: Array | None)
     ]
     outputs = emit(make, names)
     feeds = {n: np.array(a, order="C") for n, a in zip(names, arrays, strict=True) if n}
-    found = run(infer(make.model, dict.fromkeys(outputs, "All")), feeds)
-    return [found[output] for output in outputs]
+    arrays = run(infer(make.model, dict.fromkeys(outputs, "All")), feeds)
+    return [arrays[output] for output in outputs]
 
 
 def _assert_close(got: list[Array], expected: list[Array]) -> None:

@@ -48,7 +48,7 @@ def trained(x: Array, mean: bool) -> tuple[Array, Array, dict[str, Array]]:
         scale = LR / len(flat) if mean else LR
         w = w - scale * sum(g["w"] for g in flat)
         b = b - scale * sum(g["b"] for g in flat)
-    return w, b, {name: np.asarray(found) for name, found in values.items()}
+    return w, b, {name: np.asarray(array) for name, array in values.items()}
 
 
 MEANS = [("Sum", "Post"), ("Mean", "Post"), ("Mean", "Running"), ("NoReduction", "Post")]
@@ -76,8 +76,8 @@ def test_weights_and_anchors(accumulation: int, reduction: str, strategy: str) -
     )
     got = run(session, {"x": x})
     w, b, values = trained(x, mean=reduction == "Mean")
-    for name, found in zip("wb", weights(session, "w", "b"), strict=True):
-        np.testing.assert_allclose(found, {"w": w, "b": b}[name], rtol=2e-5)
+    for name, array in zip("wb", weights(session, "w", "b"), strict=True):
+        np.testing.assert_allclose(array, {"w": w, "b": b}[name], rtol=2e-5)
     if accumulation == 1:
         # Without accumulation a weight is seen after its update.
         values["w"] = np.concatenate([values["w"][1:], np.broadcast_to(w, (1, 1, 2, *w.shape))])

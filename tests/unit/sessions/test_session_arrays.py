@@ -27,12 +27,12 @@ from tests.unit.sessions.session_programs import (
 def test_anchors_are_the_callers_own() -> None:
     program = Linear()
     session = infer(program.builder.model, {program.out: "All"})
-    found = session.runArrays({"x": X})[program.out]
-    np.testing.assert_allclose(found, X @ W + B, rtol=1e-6)
-    kept = found.copy()
+    result = session.runArrays({"x": X})[program.out]
+    np.testing.assert_allclose(result, X @ W + B, rtol=1e-6)
+    kept = result.copy()
     session.runArrays({"x": X + 1})
-    np.testing.assert_array_equal(found, kept)
-    found[...] = 0
+    np.testing.assert_array_equal(result, kept)
+    result[...] = 0
     np.testing.assert_array_equal(session.runArrays({"x": X})[program.out], kept)
 
 
@@ -46,11 +46,11 @@ def test_training_goes_the_same_way(kind: str) -> None:
     for _ in range(2):
         expected = run(by_step_io, {"x": x})
         # Rows may be cut into axes in any way.
-        found = by_arrays.runArrays({"x": x.reshape(2, 3, -1)})
-        assert found.keys() == expected.keys()
+        results = by_arrays.runArrays({"x": x.reshape(2, 3, -1)})
+        assert results.keys() == expected.keys()
         for name, array in expected.items():
-            assert found[name].shape == array.shape
-            np.testing.assert_array_equal(found[name], array)
+            assert results[name].shape == array.shape
+            np.testing.assert_array_equal(results[name], array)
     np.testing.assert_array_equal(weights(by_arrays, "w")[0], weights(by_step_io, "w")[0])
 
 

@@ -159,9 +159,9 @@ def test_a_session_knows_whether_it_draws(inside: bool) -> None:
             session: Any = train(program, sgd())
         else:
             session = infer(make.model, {y: "All"})
-        found: bool = session.drawsRandomNumbers()
+        is_random: bool = session.drawsRandomNumbers()
         assert session.runsAreIndependent() is not training
-        return found
+        return is_random
 
     assert draws(0.5, training=True)
     assert not draws(0.0, training=True)

@@ -211,15 +211,15 @@ def test_bytes_files_and_builders_give_the_same(tmp_path: Path) -> None:
     program = Linear()
     path = str(tmp_path / "model.onnx")
     program.builder.saveModelProto(path)
-    found = []
+    runs = []
     for model in (program.builder.model, program.builder.getModelProto(), path):
         session = train(program, sgd(), {program.out: "All"}, model=model)
         run(session, {"x": X})
-        found.append((run(session, {"x": X})[program.out], weights(session, "w", "Accl___w")))
-    for out, (w, accl) in found[1:]:
-        np.testing.assert_array_equal(out, found[0][0])
-        np.testing.assert_array_equal(w, found[0][1][0])
-        np.testing.assert_array_equal(accl, found[0][1][1])
+        runs.append((run(session, {"x": X})[program.out], weights(session, "w", "Accl___w")))
+    for out, (w, accl) in runs[1:]:
+        np.testing.assert_array_equal(out, runs[0][0])
+        np.testing.assert_array_equal(w, runs[0][1][0])
+        np.testing.assert_array_equal(accl, runs[0][1][1])
 
 
 def open_model() -> bytes:
