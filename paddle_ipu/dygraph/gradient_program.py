@@ -109,20 +109,20 @@ class GradientProgram:
         ]
         loss = self._add_loss(traced)
         trainable = [name for name, tensor in traced.tensors.items() if not tensor.stop_gradient]
-        self._asked = [*map(fetch_of_feed, fed), *map(fetch_of_weight, trainable)]
+        self._names = [*map(fetch_of_feed, fed), *map(fetch_of_weight, trainable)]
         # A run that evaluates changes no weights.
         single = for_one_run(strategy, {"is_training": True, "runtime_options.enable_eval": True})
         asks = AskForGradients(loss, trainable, fed)
         gradients = list(self._result_gradients.values())
         self._program = LayerProgram(
             lambda scope: compiled(
-                traced.program, scope, single, [*feeds, *gradients], self._asked, [asks]
+                traced.program, scope, single, [*feeds, *gradients], self._names, [asks]
             ),
             traced.tensors,
             [],
         )
         # The results depend on none of the others.
-        self._fetches = [name for name in self._asked if name in self._program.program.fetches]
+        self._fetches = [name for name in self._names if name in self._program.program.fetches]
 
     @property
     def is_alive(self) -> bool:
@@ -154,7 +154,7 @@ class GradientProgram:
             array = gradients[number]
             fed[name] = np.zeros(self._shapes[number], np.float32) if array is None else array
         results = self._program.run(fed, self._fetches)
-        return [results.get(name) for name in self._asked]
+        return [results.get(name) for name in self._names]
 
 
 @contextmanager

@@ -378,7 +378,8 @@ class Batcher:
         end = 0
         for request, start, rows in batch:
             offset, end = end, end + rows
-            unknown = next((n for n in request.outputs or () if n not in outputs), None)
+            names = () if request.outputs is None else request.outputs
+            unknown = next((name for name in names if name not in outputs), None)
             if unknown is not None:
                 self._fail([request], UnknownOutputError(_no_output(unknown, outputs)))
                 continue

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PaddleProgram:
-    """A Paddle program behind a session; PopART's sessions have none of this.
+    """A Paddle program behind a session.
 
-    Integers are then Paddle's: INT64 has 64 bits, and casts to integers are those of C.
+    Its integers are Paddle's: INT64 has 64 bits, and casts to integers are those of C.
 
     Attributes:
         kernels: first result of an ``ai.paddle_ipu.CpuKernel`` -> what runs it.

@@ -42,7 +42,7 @@ class SessionReports:
     _device: DeviceInfo
     _prepared: bool
     _predicted: Prediction | None = None
-    _paddle: PaddleProgram | None = None
+    _paddle: PaddleProgram
 
     def getSummaryReport(self, resetProfile: bool = True) -> str:
         """The report as text.
@@ -71,8 +71,7 @@ class SessionReports:
 
     def _prediction(self) -> Prediction:
         if self._predicted is None:
-            read = None if self._paddle is None else self._paddle.prediction
-            program, machine = (read or self._read_program)()
+            program, machine = (self._paddle.prediction or self._read_program)()
             self._predicted = make_report(program, machine, name=self.name)
         return self._predicted
 
@@ -104,7 +103,7 @@ class SessionReports:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.
             OptionError: an unknown machine, or one with too few IPUs.
         """
-        if self._paddle is None or self._paddle.prediction is None:
+        if self._paddle.prediction is None:
             check_before_compiling(
                 self._model.graph, self._choice, lambda: self._read_program()[0],
                 self._options.engineOptions, os.environ, self.name,

@@ -88,7 +88,8 @@ class Session(SessionRuns, SessionReports):
         self._device = deviceInfo
         self.dataFlow = dataFlow
         self._options = userOptions or SessionOptions()
-        self._paddle = paddleProgram
+        self._is_paddles = paddleProgram is not None
+        self._paddle = paddleProgram or PaddleProgram()
         self._differentiated: set[str] = set()
         (patterns or Patterns()).check()
         model = load_model(fnModel, inputShapeInfo)
@@ -102,7 +103,7 @@ class Session(SessionRuns, SessionReports):
         self._check()
         self._writes = variable_writes(self._graph, training=loss is not None)
         self._in_64_bits: Collection[str] = ()
-        if self._paddle is not None:
+        if self._is_paddles:
             changed = (*self._writes, *self._writes.values())
             fetched = self.dataFlow.anchors()
             self._in_64_bits = computed_in_64_bits(self._graph, changed, fetched)
@@ -161,9 +162,9 @@ class Session(SessionRuns, SessionReports):
             unstable_softmax=precision.unstable_softmax,
         )
         if updater is None and not writes and self._instances == 1:
-            program = rewrite(program, self._paddle.rewritten if self._paddle else None)
+            program = rewrite(program, self._paddle.rewritten)
         in_64_bits = frozenset(self._in_64_bits)
-        if self._paddle is not None and program.graph is not self._graph:
+        if self._is_paddles and program.graph is not self._graph:
             in_64_bits |= computed_in_64_bits(program.graph)
         anchors = []
         for anchor in self.dataFlow.anchors():
@@ -196,10 +197,10 @@ class Session(SessionRuns, SessionReports):
                 recomputation=Recomputation(options.autoRecomputation.name, self._stages or {}),
                 layouts=program.layouts,
                 in_64_bits=in_64_bits,
-                integers_of_paddle=self._paddle is not None,
+                integers_of_paddle=self._is_paddles,
             ),
-            kernels=self._paddle.kernels if self._paddle else {},
-            operand_ranges=self._paddle.operand_ranges if self._paddle else {},
+            kernels=self._paddle.kernels,
+            operand_ranges=self._paddle.operand_ranges,
         )
 
     def _automatic_loss_scaling(self) -> AutomaticLossScaling | None:
@@ -226,7 +227,7 @@ class Session(SessionRuns, SessionReports):
         """
         self._reported_percent = -1
         self._report_progress(5)
-        if self._paddle is not None and self._paddle.progress is not None:
+        if self._paddle.progress is not None:
             self._executable.report_tracing(
                 lambda percent: self._report_progress(5 + 0.4 * percent)
             )
@@ -249,11 +250,10 @@ class Session(SessionRuns, SessionReports):
         # XLA compiles without Python's lock, and often leaves a processor idle.
         with ThreadPoolExecutor(2, "paddle_ipu-upload") as pool:
             uploaded = pool.submit(self._upload_initialisers)
-            done = pool.submit(self._paddle.while_compiling, self) if self._paddle else None
+            done = pool.submit(self._paddle.while_compiling, self)
             self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
-            if done is not None:
-                done.result()
+            done.result()
         self._report_progress(100)
         self._prepared = True
 
@@ -265,7 +265,7 @@ class Session(SessionRuns, SessionReports):
 
     def _report_progress(self, percent: float) -> None:
         # What is traced again is not reported again.
-        progress = None if self._paddle is None else self._paddle.progress
+        progress = self._paddle.progress
         if progress is not None and int(percent) > self._reported_percent:
             self._reported_percent = int(percent)
             progress(self._reported_percent)

@@ -99,7 +99,7 @@ class Application:
 
     async def model_ready(self, request: Request) -> Response:
         """One model takes requests."""
-        name, runner = self._asked(request)
+        name, runner = self._model_of(request)
         return JSONResponse({"name": name, "ready": runner.is_open}, 200 if runner.is_open else 503)
 
     async def server(self, _: Request) -> Response:
@@ -115,7 +115,7 @@ class Application:
 
     async def metadata(self, request: Request) -> Response:
         """A model's inputs and outputs."""
-        name, runner = self._asked(request)
+        name, runner = self._model_of(request)
         return JSONResponse(protocol.describe(name, runner.model))
 
     async def metrics(self, _: Request) -> Response:
@@ -126,7 +126,7 @@ class Application:
 
     async def infer(self, request: Request) -> Response:
         """Answers an inference request."""
-        name, runner = self._asked(request)
+        name, runner = self._model_of(request)
         try:
             async with self.intake.body(request) as body:
                 response = await self._answer(request, body, name, runner)
@@ -145,15 +145,17 @@ class Application:
         length = request.headers.get(protocol.HEADER_LENGTH)
         try:
             if len(body) < _LARGE:
-                asked = protocol.parse(body, length, runner.model)
+                parsed = protocol.parse(body, length, runner.model)
             else:
                 async with self._parsing:
-                    asked = await asyncio.to_thread(protocol.parse, body, length, runner.model)
+                    parsed = await asyncio.to_thread(protocol.parse, body, length, runner.model)
         except protocol.RequestError as error:
             raise _http(400, error) from None
-        timeout = min(asked.timeout or self._timeout, self._timeout)
+        timeout = min(parsed.timeout or self._timeout, self._timeout)
         try:
-            future = runner.submit(asked.feed, timeout=timeout, outputs=asked.outputs, block=False)
+            future = runner.submit(
+                parsed.feed, timeout=timeout, outputs=parsed.outputs, block=False
+            )
         except FeedError as error:
             raise _http(400, error) from None
         except QueueFullError as error:
@@ -164,7 +166,7 @@ class Application:
         size = sum(array.nbytes for array in outputs.values())
         try:
             content, header = await _in_thread_if_large(
-                size, protocol.answer, asked, name, outputs, runner.model
+                size, protocol.answer, parsed, name, outputs, runner.model
             )
         except protocol.RequestError as error:
             raise _http(422, error) from None
@@ -176,7 +178,7 @@ class Application:
             headers={protocol.HEADER_LENGTH: str(header)},
         )
 
-    def _asked(self, request: Request) -> tuple[str, BatchingRunner]:
+    def _model_of(self, request: Request) -> tuple[str, BatchingRunner]:
         name = request.path_params["model"]
         if name not in self._runners:
             raise HTTPException(
