@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -283,7 +284,7 @@ class SessionWeights:
                     self._copied.add(name)
         self._same_on_device -= self._changed_by_runs()
 
-    @property
+    @cached_property
     def _synthetic(self) -> bool:
         return self._options.syntheticDataMode is not SyntheticDataMode.Off
 
