@@ -54,7 +54,7 @@ LATE = {
 MOST_LATE_IMPORTS = 40
 
 ANY = re.compile(r": Any\b|-> Any\b")
-MOST_ANY = 291
+MOST_ANY = 288
 """Lines with ``: Any`` or ``-> Any``, which `make types` counts; the bound only falls."""
 
 
