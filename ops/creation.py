@@ -40,19 +40,25 @@ def full_batch_size_like(context: TranslationContext) -> Array:
     shape = context.ints("shape")
     batch = _shape_of(context, "input")[int(context.attr("input_dim_idx", 0))]
     shape[int(context.attr("output_dim_idx", 0))] = batch
+    dialect.check_constant(context.node, shape)
     return _as_result(context, np.full(shape, context.attr("value", 0.0)))
 
 
 @translator("empty", emits=(), limits="the shape must be constant; it holds zeros")
 def empty(context: TranslationContext) -> Array:
     """A tensor to be written; what it holds before is not defined."""
-    return _as_result(context, np.zeros(context.ints("shape")))
+    return _zeros(context, context.ints("shape"))
 
 
 @translator("empty_like", emits=(), limits="it holds zeros")
 def empty_like(context: TranslationContext) -> Array:
     """A tensor in another's shape, to be written; what it holds before is not defined."""
-    return _as_result(context, np.zeros(_shape_of(context, "x")))
+    return _zeros(context, _shape_of(context, "x"))
+
+
+def _zeros(context: TranslationContext, shape: list[int]) -> Array:
+    dialect.check_constant(context.node, shape)
+    return _as_result(context, np.zeros(shape))
 
 
 @translator("is_empty", emits=())
@@ -84,6 +90,7 @@ def logspace(context: TranslationContext) -> Array:
 
 def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
     if context.is_constant("value"):
+        dialect.check_constant(context.node, shape)
         return _as_result(context, np.full(shape, _number(context, "value")))
     value = context.cast(context.input("value"), context.output_dtype())
     alone = context.reshape(value, [1] * len(shape))

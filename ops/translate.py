@@ -16,7 +16,13 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import LoweringError, NotSupported, PaddleIpuError, UnsupportedOpError
+from paddle_ipu.errors import (
+    InvalidProgramError,
+    LoweringError,
+    NotSupported,
+    PaddleIpuError,
+    UnsupportedOpError,
+)
 from paddle_ipu.ops import families  # noqa: F401 - registers the translators
 from paddle_ipu.ops.constant_folding import fold
 from paddle_ipu.ops.context import Array, TranslationContext
@@ -186,8 +192,9 @@ def translate(
             context.node = node
             before = refusals
             custom = custom_ops.get(str(node.op_type))
-            if custom is None and fold(context):
-                continue
+            with _noting_source(node):
+                if custom is None and fold(context):
+                    continue
             try:
                 with _placed(context.builder, node, place), _noting_source(node):
                     outputs = results(context, custom)
@@ -345,11 +352,20 @@ _OWN_ATTRIBUTES = frozenset(
 
 @contextmanager
 def _noting_source(node: ir.Node) -> Iterator[None]:
-    """PopART's own errors do not know the Paddle program: a note names the user's line."""
+    """PopART's own errors do not know the Paddle program: a note names the user's line.
+
+    An attribute of another kind than the operator has, as in a damaged file, is reported as such.
+    """
     try:
         yield
     except PaddleIpuError:
         raise
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise InvalidProgramError(
+            f"operator {dialect.describe(node)} contradicts itself "
+            f"({type(error).__name__}: {error}). The program is damaged; if Paddle runs it, the "
+            "fault is paddle_ipu's: report it."
+        ) from error
     except Exception as error:
         error.add_note(f"while translating Paddle's {dialect.describe(node)}")
         raise

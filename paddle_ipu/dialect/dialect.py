@@ -29,6 +29,7 @@ yields; those of a ``body`` are the next condition and the next carried values.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -37,6 +38,8 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
+from paddle_ipu.errors import InvalidProgramError
 
 DOMAIN = "paddle"
 
@@ -230,10 +233,28 @@ def constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
     if dtype == "bfloat16":
         dtype = "float32"
     if node.op_type == "full":
+        check_constant(node, attribute(node, "shape"))
         return np.full(attribute(node, "shape"), attribute(node, "value"), dtype=dtype)
     if node.op_type == "full_int_array":
         return np.asarray(attribute(node, "value"), dtype=dtype)
     return np.asarray(attribute(node, "values"), dtype=dtype).reshape(attribute(node, "shape"))
+
+
+_MOST_ELEMENTS = 2**29
+
+
+def check_constant(node: ir.Node, shape: Sequence[int]) -> None:
+    """Refuses a constant that no IPU has the memory for, before it is made.
+
+    Raises:
+        InvalidProgramError: it has more than 2**29 elements, which are 2 GiB of float32.
+    """
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise InvalidProgramError(
+            f"operator {describe(node)} makes a constant of the shape {list(shape)}, which has "
+            f"more than {_MOST_ELEMENTS} elements. Feed the tensor, or make it smaller; if the "
+            "program comes from a file, that may be damaged."
+        )
 
 
 CONSTANT_OPS = frozenset({"full", "full_int_array", "assign_value"})

@@ -17,6 +17,7 @@ NEWEST_VERSION = 3_003_999
 """The newest version of a saved program: major * 1000000 + minor * 1000 + patch; 0 is none."""
 
 _BLOCK, _BLOCKS = 8, 10
+_WHOLE = (0, 9)
 _EMPTY = "@EMPTY@"
 _DENSE = 7
 _ELEMENTS = frozenset({*range(7), *range(19, 25), 32, 33})
@@ -165,6 +166,11 @@ def _check_signature(desc: ProgramDesc, where: str) -> None:
             raise ModelFileError(
                 f"{where}: operator {op.type} names no variable. The file is damaged; save the "
                 "model again."
+            )
+        if any(each.name == "col" and each.type not in _WHOLE for each in op.attrs):
+            raise ModelFileError(
+                f"{where}: the attribute 'col' of operator {op.type} is no whole number. The file "
+                "is damaged; save the model again."
             )
     if not fetches:
         raise ModelFileError(

@@ -117,7 +117,11 @@ def read_model(source: bytes | str | Path) -> ir.Model:
                 "minimum 6 and default 10. onnx.version_converter.convert_version(model, 11) may "
                 "give one that is."
             )
-    model = ir.serde.deserialize_model(proto)
+    try:
+        model = ir.serde.deserialize_model(proto)
+    except ir.serde.SerdeError as error:
+        cause = error.__cause__ or error
+        raise popart_exception(f"Invalid ONNX Model : {cause}") from error
     opsets = model.graph.opset_imports
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)

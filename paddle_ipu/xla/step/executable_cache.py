@@ -181,10 +181,14 @@ class ExecutableCache:
         if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
             return "it is damaged, its digest is another"
         length = int.from_bytes(body[:8], "little")
-        head = json.loads(bytes(body[8 : 8 + length]))
-        if head["key"] != key:
+        try:
+            head = json.loads(bytes(body[8 : 8 + length]))
+            owner, description = head["key"], dict(head["description"])
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return "what it says of itself is not what this version writes"
+        if owner != key:
             return "it is the entry of another program"
-        return head["description"], bytes(body[8 + length :])
+        return description, bytes(body[8 + length :])
 
     def store(self, key: str, description: Mapping[str, Any], content: bytes) -> bool:
         """Writes an entry; False, and a warning, where the file system does not take it.

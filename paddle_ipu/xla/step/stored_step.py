@@ -132,17 +132,33 @@ def _by_program(
     if entry is None:
         return None
     description, _ = entry
-    loaded = _load(
-        cache, description["step"], arguments, devices, _structure(description["results"])
-    )
+    by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
+    try:
+        traced, draws = str(description["step"]), bool(description["draws"])
+        results = _structure(description["results"])
+        checked = [by_result[name] for name in description["checked"]]
+        checks = tuple(_check(row) for row in description["checks"])
+        fed_checks = tuple((str(name), _check(row)) for name, row in description["fed_checks"])
+    except _OTHER_FORM as error:
+        return _discarded(cache, key, error)
+    loaded = _load(cache, traced, arguments, devices, results)
     if loaded is None:
         return None
-    by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
-    step.checked = [by_result[name] for name in description["checked"]]
-    step.checks = tuple(_check(row) for row in description["checks"])
-    step.fed_checks = tuple((name, _check(row)) for name, row in description["fed_checks"])
+    step.checked, step.checks, step.fed_checks = checked, checks, fed_checks
     compiled, temporary = loaded
-    return CompiledStep(compiled, temporary, description["draws"], "loaded")
+    return CompiledStep(compiled, temporary, draws, "loaded")
+
+
+_OTHER_FORM = (ValueError, LookupError, TypeError)
+"""Errors of a description that is none of this version."""
+
+
+def _discarded(cache: ExecutableCache, key: str, error: Exception) -> None:
+    """Removes an entry that cannot be used."""
+    _LOG.warning(
+        "The compiled program %s cannot be loaded and is compiled again: %s", key, error
+    )
+    cache.remove(key)
 
 
 def _form(structure: Any) -> list[list[str] | int | None]:
@@ -240,15 +256,13 @@ def _load(
         return None
     description, content = entry
     try:
+        temporary = int(description["temporary_bytes"])
         compiled = serialize_executable.deserialize_and_load(
             content,
             jax.tree.structure((tuple(arguments), {})),
             results,
             execution_devices=devices,
         )
-    except (ValueError, jax.errors.JaxRuntimeError) as error:
-        _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s",
-                     key, error)  # fmt: skip
-        cache.remove(key)
-        return None
-    return compiled, int(description["temporary_bytes"])
+    except (*_OTHER_FORM, jax.errors.JaxRuntimeError) as error:
+        return _discarded(cache, key, error)
+    return compiled, temporary
