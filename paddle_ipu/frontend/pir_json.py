@@ -53,7 +53,21 @@ _DTYPES = {
 _NOT_FINITE = {"NAN": math.nan, "INF": math.inf, "-INF": -math.inf}
 _INTEGERS = frozenset({"a_i32", "a_i64", "a_index"})
 _FLOATS = frozenset({"a_f32", "a_f64"})
-_STRINGS = frozenset({"a_str", "a_dtype", "a_tensorname"})
+_STRINGS = frozenset({"a_str", "a_tensorname"})
+_KINDS_OF_PD_OP = frozenset({"a_dtype", "a_intarray", "a_place", "a_scalar"})
+_KINDS = frozenset(
+    {"a_array", "a_bool", "a_c64", "a_c128", "a_type", *_INTEGERS, *_FLOATS, *_STRINGS}
+)  # fmt: skip
+"""Kinds of attributes; those of dialect 1, pd_op, are in `_KINDS_OF_PD_OP`."""
+_DTYPE_NAMES = frozenset(
+    {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+     "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
+     "pstring", "undefined", "all_dtype"}
+)  # fmt: skip
+_LAYOUTS = frozenset(
+    {"NHWC", "NCHW", "NDHWC", "NCDHW", "ANYLAYOUT", "UNDEFINED", "UNDEFINED(ANYLAYOUT)",
+     "MKLDNNLAYOUT", "ONEDNN", "SPARSE_COO", "SPARSE_CSR", "PSTRING_UNION", "STRIDED"}
+)  # fmt: skip
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -232,7 +246,10 @@ def parse(content: bytes, where: str = "the model") -> SavedPirProgram:
 
 
 class _Parser:
-    """Turns JSON into a program; every part is checked before it is used."""
+    """Turns JSON into a program; every part is checked before it is used.
+
+    What only Paddle's own reader uses is checked, too: an error in a block ends its process.
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -268,6 +285,7 @@ class _Parser:
 
     def _block(self, block: object) -> Block:
         fields = self._object(block)
+        self._string(fields.get("#"), "a block's name")
         arguments = [self._define(each, "#") for each in self._array(fields.get("args"), "args")]
         for each in self._array(fields.get("kwargs", []), "kwargs"):
             arguments.append(self._define(each, "#"))
@@ -288,6 +306,8 @@ class _Parser:
         attributes = dict(self._attributes(op.get("A")))
         attributes.update(self._attributes(op.get("OA", [])))
         regions = self._array(op.get("regions", []), "regions")
+        for region in regions:
+            self._string(self._object(region).get("#"), "a region's name")
         blocks = [
             self._block(block)
             for region in regions
@@ -407,8 +427,8 @@ class _Parser:
                 "the IPU hold dense tensors only. Rewrite the model without it."
             )
         data = self._array(fields.get("D"), "D")
-        if len(data) < 2:
-            self._fail("has a tensor without a shape")
+        if len(data) < (3 if is_array else 5):
+            self._fail("has a tensor without a shape, a layout or levels")
         kind = self._string(self._object(data[0]).get("#"), "a dtype's name")
         dialect, _, short = kind.partition(".")
         if dialect != "0" or short not in _DTYPES:
@@ -416,6 +436,13 @@ class _Parser:
         shape = [self._integer(dim, "a dimension") for dim in self._array(data[1], "a shape")]
         if any(dim < -1 for dim in shape):
             self._fail(f"has the shape {shape}")
+        if self._string(data[2], "a layout").upper() not in _LAYOUTS:
+            self._fail(f"has the layout {data[2]!r}, which no version of Paddle writes")
+        if not is_array:
+            for level in self._array(data[3], "the levels"):
+                for each in self._array(level, "a level"):
+                    self._integer(each, "an offset")
+            self._integer(data[4], "the offset")
         return TensorType(_DTYPES[short], shape, is_array=is_array)
 
     # -- attributes --------------------------------------------------------------------------------
@@ -436,6 +463,9 @@ class _Parser:
         data = fields.get("D")
         dialect, _, short = kind.partition(".")
         what = f"attribute {name!r}"
+        known = {"0": _KINDS, "1": _KINDS_OF_PD_OP}.get(dialect, frozenset())
+        if short not in known and dialect != "4":
+            self._fail(f"{what} is of kind {kind!r}, which no version of Paddle writes")
         if short in _FLOATS:
             missing = _NOT_FINITE.get(str(fields.get("VD")))
             return self._float(data, what) if missing is None else missing
@@ -447,7 +477,10 @@ class _Parser:
             return data
         if short == "a_dtype":
             # PIR calls the dtype that is left open by all that it may become.
-            return self._string(data, what).partition("(")[0].lower()
+            dtype = self._string(data, what).partition("(")[0].lower()
+            if dtype not in _DTYPE_NAMES:
+                self._fail(f"{what} is the dtype {data!r}, which no version of Paddle writes")
+            return dtype
         if short in _STRINGS:
             return self._string(data, what)
         if short == "a_intarray":
@@ -456,9 +489,16 @@ class _Parser:
             return self._list(name, [self._attribute(name, e) for e in self._array(data, what)])
         if short == "a_scalar":
             parts = self._array(data, what)
+            if not parts or parts[0] not in _DTYPE_NAMES:
+                self._fail(f"{what} is the scalar {_shown(parts)}, expected a dtype and a number")
             if len(parts) != 2 or isinstance(parts[1], (dict, list, str)) or parts[1] is None:
                 raise NotSupported(self._unheld(f"{what} is the scalar {_shown(parts)}"))
             return self._float(parts[1], what) if isinstance(parts[1], float) else parts[1]
+        if short == "a_place":
+            device, number, kind_of_device = [*self._array(data, what), None, None, None][:3]
+            self._integer(device, what)
+            self._integer(number, what)
+            self._string(kind_of_device, what)
         if short in ("a_place", "a_type") or dialect == "4":
             # Where a kernel runs and how a tensor is distributed are no part of the dialect.
             return None
