@@ -62,7 +62,7 @@ def _from_environment(environment: Mapping[str, str]) -> str:
         return ""
     try:
         options = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"{TARGET_OPTIONS} is no JSON object: {error}") from error
     if not isinstance(options, dict):
         raise OptionError(f"{TARGET_OPTIONS} is no JSON object: {text!r}")

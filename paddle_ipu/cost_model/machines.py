@@ -229,7 +229,7 @@ def read_machine(path: Path) -> Machine:
     """
     try:
         described = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise OptionError(f"machine file '{path}': {error}") from error
     if not isinstance(described, dict):
         raise OptionError(f"machine file '{path}': expected one JSON object")

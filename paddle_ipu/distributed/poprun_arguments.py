@@ -290,7 +290,7 @@ def _imported(path: Path) -> Arguments:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LaunchError(f"--import-config {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LaunchError(f"--import-config {path} is no JSON: {error}") from None
     if (
         not isinstance(stored, dict)

@@ -46,7 +46,7 @@ class VipuClient:
         """
         try:
             data = self._answer(body(method, arguments))
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise VipuConnectionError(
                 f"unable to connect to VIRM/V-IPU Controller at {self.host}:{self.port}: context "
                 "deadline exceeded"

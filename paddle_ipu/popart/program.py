@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
     _refuse_unimplemented(graph)
     _refuse_element_types(graph)
     _refuse_reserved_names(graph)
+    _refuse_many_blocks(graph)
     for value in graph.inputs:
         name = str(value.name)
         if name in graph.initializers:
@@ -74,7 +76,44 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
         type_graph(graph)
+    _refuse_vast_tensors(graph)
     return loaded
+
+
+_MOST_BLOCKS = 1024
+"""Subgraphs of a model: XLA needs some 10 ms for each, and cannot be interrupted."""
+_MOST_BYTES = 2**40
+"""Of a tensor: no machine has a TiB for one."""
+
+
+def _refuse_many_blocks(graph: ir.Graph) -> None:
+    """popart_exception for more blocks of If, Loop, Scan and Call than compile in seconds."""
+    blocks = sum(
+        attribute.type == ir.AttributeType.GRAPH
+        for node in ir.traversal.RecursiveGraphIterator(graph)
+        for attribute in node.attributes.values()
+    )
+    if blocks > _MOST_BLOCKS:
+        raise popart_exception(
+            f"The model has {blocks} subgraphs (branches of If, bodies of Loop and the like), and "
+            f"at most {_MOST_BLOCKS} can be compiled. Use fewer, or Where in the place of If."
+        )
+
+
+def _refuse_vast_tensors(graph: ir.Graph) -> None:
+    """popart_exception if a tensor is too large for any machine, before anything is allocated."""
+    nodes = ir.traversal.RecursiveGraphIterator(graph)
+    values = itertools.chain(
+        graph.inputs, graph.initializers.values(), (v for node in nodes for v in node.outputs)
+    )
+    for value in values:
+        info = info_of(value)
+        if info is not None and math.prod(info.dims) * info.dtype.bitwidth > 8 * _MOST_BYTES:
+            raise popart_exception(
+                f"Tensor '{value.name}' is {info.data_type()} {info.shape()}, which has "
+                f"{math.prod(info.dims)} elements; a tensor has at most 2^40 bytes. Make it "
+                "smaller; if the model comes from a file, that may be damaged."
+            )
 
 
 def _refuse_negative_dimensions(name: str, dims: Sequence[int]) -> None:

@@ -95,8 +95,20 @@ class SessionRuns(SessionWeights):
         """Empty arrays: [batches, micro-batches, replicas], without ones, then the anchor's own.
 
         Anchors of kind ``Final`` and ``Sum`` have the dimension of the replicas only.
+
+        Raises:
+            popart_runtime_error: this machine has not the memory.
         """
-        return {name: np.empty(shape, dtype) for name, (shape, dtype) in self._anchors.items()}
+        arrays = {}
+        for anchor, (shape, dtype) in self._anchors.items():
+            try:
+                arrays[anchor] = np.empty(shape, dtype)
+            except (MemoryError, ValueError) as error:
+                raise popart_runtime_error(
+                    f"The array of anchor {anchor}: {error}. Return it less often, by "
+                    "AnchorReturnType, or run fewer batches in a step."
+                ) from error
+        return arrays
 
     def setRandomSeed(self, seed: int) -> None:
         """Makes random operators repeat from here on.

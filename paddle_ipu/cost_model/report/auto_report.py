@@ -66,7 +66,7 @@ def engine_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> 
     text = environment.get(ENVIRONMENT, "")
     try:
         own = json.loads(text) if text.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"{ENVIRONMENT} is no JSON object: {error}") from error
     if not isinstance(own, dict) or any(isinstance(v, (dict, list)) for v in own.values()):
         raise OptionError(

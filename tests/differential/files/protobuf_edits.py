@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 _INTEGERS = (0, 1, -1, 2, -2, 3, 7, 8, 64, 2**20, 2**30, 2**31 - 1, -(2**31), 2**40, 2**62,
              2**63 - 1, -(2**63))  # fmt: skip
@@ -32,9 +32,16 @@ def damage(
         words: names of operators, some of which stand in the place of strings.
     """
     try:
-        message = kind.FromString(content)
-    except DecodeError:
+        return _damaged(content, choose, kind, words)
+    except (DecodeError, EncodeError):
+        # It is none, or it would be nested more deeply than protobuf takes.
         return content
+
+
+def _damaged(
+    content: bytes, choose: random.Random, kind: type[Any], words: Sequence[str]
+) -> bytes:
+    message = kind.FromString(content)
     fields = list(_fields(message))
     if not fields:
         return content
@@ -111,8 +118,9 @@ def _change(owner: Any, field: Any, around: _Around) -> None:
         except (TypeError, ValueError):
             owner.ClearField(field.name)
     else:
-        alike = _messages_like(field, around.fields)
-        getattr(owner, field.name).CopyFrom(choose.choice(alike))
+        found = choose.choice(_messages_like(field, around.fields))
+        # A copy: it may hold the place where it goes.
+        getattr(owner, field.name).CopyFrom(_copied(found))
 
 
 def _change_repeated(owner: Any, field: Any, around: _Around) -> None:
@@ -133,11 +141,9 @@ def _change_repeated(owner: Any, field: Any, around: _Around) -> None:
         kept[at], kept[other] = kept[other], kept[at]
         _set(owner, field, kept)
     elif field.type == field.TYPE_MESSAGE:
-        found = choose.choice(_messages_like(field, around.fields))
+        found = _copied(choose.choice(_messages_like(field, around.fields)))
         if action == "replace":
-            copied = type(found)()
-            copied.CopyFrom(found)
-            items[at].CopyFrom(copied)
+            items[at].CopyFrom(found)
         else:
             items.add().CopyFrom(found)
     else:
@@ -151,10 +157,14 @@ def _change_repeated(owner: Any, field: Any, around: _Around) -> None:
             del items[at]
 
 
+def _copied(message: Any) -> Any:
+    return type(message).FromString(message.SerializePartialToString())
+
+
 def _set(owner: Any, field: Any, kept: Sequence[Any]) -> None:
     copies = kept
     if field.type == field.TYPE_MESSAGE:
-        copies = [type(each).FromString(each.SerializePartialToString()) for each in kept]
+        copies = [_copied(each) for each in kept]
     owner.ClearField(field.name)
     getattr(owner, field.name).extend(copies)
 

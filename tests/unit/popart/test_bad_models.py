@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from paddle_ipu import popart
 from paddle_ipu.errors import LoweringError, popart_exception, popart_runtime_error
+from tests.differential.files import onnx_seeds
 from tests.unit.sessions.session_programs import builder
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -93,6 +95,64 @@ def test_what_is_no_model(damaged: Callable[[Path], Any], message: str, tmp_path
 def test_a_negative_dimension() -> None:
     with pytest.raises(popart_exception, match=r"Input tensor 'x' has shape \[-2 3\]\. Values"):
         infer(model([helper.make_node("Relu", ["x"], ["y"])], dims=(-2, 3)))
+
+
+def test_an_element_type_that_onnx_does_not_have() -> None:
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])], initializers={"w": X})
+    proto.graph.initializer[0].data_type = 64
+    with pytest.raises(popart_exception, match=r"^Invalid ONNX Model : "):
+        infer(proto)
+
+
+def test_a_tensor_with_more_numbers_than_its_shape_says() -> None:
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])], initializers={"w": X})
+    proto.graph.initializer[0].raw_data = b"1" * 25
+    with pytest.raises(popart_exception, match=r"'w' has 25 bytes, expected 24 for FLOAT\[2, 3\]"):
+        infer(proto)
+
+
+VAST = 2**40
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape"),
+    [
+        ([constant("s", [VAST, 2, 3]), helper.make_node("Expand", ["x", "s"], ["y"])],
+         [VAST, 2, 3]),
+        ([constant("s", [2**62, 2**62, 2, 3]), helper.make_node("Expand", ["x", "s"], ["y"])],
+         [2**62, 2**62, 2, 3]),
+        ([constant("d", VAST), constant("v", np.array([0, 1], np.float32)),
+          helper.make_node("OneHot", ["x", "d", "v"], ["y"])], [2, 3, VAST]),
+        ([helper.make_node("RandomNormal", [], ["y"], shape=[VAST])], [VAST]),
+    ],
+    ids=["terabytes", "overflow", "depth", "random"],
+)  # fmt: skip
+def test_a_tensor_that_no_machine_holds(nodes: Sequence[onnx.NodeProto], shape: list[int]) -> None:
+    told = rf"^Tensor 'y' is FLOAT {re.escape(str(shape))}, which has \d+ elements; .* 2\^40 bytes"
+    with pytest.raises(popart_exception, match=told):
+        infer(model(nodes))
+
+
+def test_anchors_that_this_machine_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [constant("s", [2**31, 2, 3]), helper.make_node("Expand", ["x", "s"], ["y"])]
+    session = popart.InferenceSession(
+        model(nodes).SerializeToString(),
+        popart.DataFlow(1, {"y": popart.AnchorReturnType("All")}),
+        popart.DeviceManager().createCpuDevice(),
+    )
+
+    def full(*_: object) -> None:
+        raise MemoryError("Unable to allocate 48.0 GiB")
+
+    monkeypatch.setattr(np, "empty", full)
+    with pytest.raises(popart_runtime_error, match="anchor y: Unable to allocate .* less often"):
+        session.initAnchorArrays()
+
+
+def test_more_blocks_than_compile_in_seconds() -> None:
+    """A file of 258 KB, which would compile for minutes."""
+    with pytest.raises(popart_exception, match="4094 subgraphs .*, and at most 1024 can be compil"):
+        infer(onnx_seeds.nested(11, both=True))
 
 
 def test_all_operators_that_popart_only_writes_are_listed() -> None:
