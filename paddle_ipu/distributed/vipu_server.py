@@ -5,13 +5,15 @@ It listens on loopback by default: whoever can reach it may make and remove part
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import ipaddress
 import json
 import socket
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 import paddle_ipu
 from paddle_ipu.errors import VipuError
@@ -20,6 +22,10 @@ from paddle_ipu.instances.vipu_state import Allocation, VipuState, place
 PORT = 8090
 _LONGEST = 1 << 16
 _PATIENCE = 10.0
+_Connection = Any
+"""A socket: Python's annotations also allow a datagram's."""
+MOST_CONNECTIONS = 256
+"""Connections at a time; the processes of a launch connect for a moment each."""
 _CALLS = (
     "allocations",
     "partitions",
@@ -48,14 +54,29 @@ class VipuServer(ThreadingHTTPServer):
         host: the address to listen on.
         port: 0 takes a free one.
 
+    At most `MOST_CONNECTIONS` are open at a time, each for `deadline` seconds, whatever comes.
+
+    Attributes:
+        deadline: seconds of a connection.
+
     Raises:
         VipuError: the port is in use, or the address is not this host's.
     """
 
     daemon_threads = True
+    request_queue_size = 128
 
-    def __init__(self, state: VipuState, host: str = "127.0.0.1", port: int = PORT) -> None:
+    def __init__(
+        self,
+        state: VipuState,
+        host: str = "127.0.0.1",
+        port: int = PORT,
+        deadline: float = _PATIENCE,
+    ) -> None:
         self.state = state
+        self.deadline = deadline
+        self._ends: dict[_Connection, float] = {}
+        self._guard = threading.Lock()
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
@@ -64,12 +85,40 @@ class VipuServer(ThreadingHTTPServer):
                 "uses the port, or give another one with --port."
             ) from None
 
+    def process_request(self, request: _Connection, client_address: Any) -> None:
+        """Begins a connection; one too many is closed."""
+        with self._guard:
+            is_taken = len(self._ends) < MOST_CONNECTIONS
+            if is_taken:
+                self._ends[request] = time.monotonic() + self.deadline
+        if is_taken:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: _Connection) -> None:
+        """Ends a connection."""
+        with self._guard:
+            self._ends.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Ends the connections whose time is over; the loop of the server calls it."""
+        now = time.monotonic()
+        with self._guard:
+            over = [request for request, end in self._ends.items() if end < now]
+        for request in over:
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: _Connection, client_address: Any) -> None:
+        """Logs nothing: it is the client that has gone, or that was not heard to its end."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers ``POST /`` with ``{"call": name, "arguments": {...}}``."""
 
     server: VipuServer
-    timeout: ClassVar[float] = _PATIENCE
 
     def do_POST(self) -> None:
         """One call."""
@@ -81,6 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer, status = {"error": str(error)}, 409
         except ValueError as error:
             answer, status = {"error": f"malformed request: {error}"}, 400
+        except (ArithmeticError, LookupError, TypeError) as error:
+            answer, status = {"error": f"a fault of paddle_ipu: {error!r}"}, 500
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -94,6 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise ValueError("the content type must be application/json")
         if not _is_address(self.headers.get("Host", "")):
             raise ValueError("the Host header must be an address or localhost")
+        if "Transfer-Encoding" in self.headers:
+            raise ValueError("the body must have a Content-Length, and no Transfer-Encoding")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST:
             raise ValueError(f"the length must be given and at most {_LONGEST} bytes")

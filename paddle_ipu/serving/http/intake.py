@@ -40,7 +40,8 @@ class Intake:
         """A request's body, which counts as under way until the block ends.
 
         Raises:
-            HTTPException: 413, 503, 408 where a bound is reached; 499 where the client has gone.
+            HTTPException: 413, 503, 408 where a bound is reached; 499 where the client has gone;
+                400 where two headers contradict each other.
         """
         parts: list[bytes] = []
         try:
@@ -52,6 +53,13 @@ class Intake:
             self._held -= sum(map(len, parts))
 
     async def _read(self, request: Request, parts: list[bytes]) -> None:
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            # A proxy in front may go by the other one, and take a part of the body for a request.
+            raise HTTPException(
+                400,
+                "the request has both Content-Length and Transfer-Encoding. Send one of them.",
+                {"Connection": "close"},
+            )
         header = request.headers.get(HEADER_LENGTH)
         is_json = header is None
         self._check(_number(request.headers.get("content-length")), is_json)

@@ -3,15 +3,19 @@
 In the binary form the body is a JSON header, as long as the HTTP header
 ``Inference-Header-Content-Length`` says, and behind it the tensors' bytes, little-endian, in the
 order of the header.
+
+JSON has no NaN and no infinity: neither requests nor answers hold them as numbers, nor numbers
+beyond their datatype. Binary data holds every number.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -60,6 +64,7 @@ class InferenceRequest:
         binary: the outputs wanted as bytes, None for all.
         id: returned with the answer.
         timeout: seconds it may take, None for the server's own limit.
+        ignored: fields that nothing here reads, as ``parameters.priority``.
     """
 
     feed: dict[str, Array]
@@ -67,6 +72,7 @@ class InferenceRequest:
     binary: set[str] | None = field(default_factory=set)
     id: str | None = None
     timeout: float | None = None
+    ignored: list[str] = field(default_factory=list)
 
 
 def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequest:
@@ -82,7 +88,7 @@ def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequ
     """
     text, raw = _divided(body, header_length)
     try:
-        given = json.loads(text)
+        given = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}") from None
     inputs = _member(given, "the body", "inputs", list)
@@ -105,8 +111,39 @@ def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequ
         if isinstance(timeout, bool) or not 0 < timeout < math.inf:
             raise RequestError(f"'timeout_ms' is {timeout!r}, expected milliseconds above 0.")
         request.timeout = min(timeout, _LARGEST) / 1000
-    _take_outputs(request, given, bool(parameters.get("binary_data_output")), model)
+    binary = _member(parameters, "'parameters'", "binary_data_output", bool, False)
+    _take_outputs(request, given, binary, model)
+    request.ignored = list(_ignored(given))
     return request
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise RequestError(
+        f"the body holds {text}, which JSON has no form for. Send the tensor as binary data."
+    )
+
+
+_READ: Mapping[str, frozenset[str]] = {
+    "": frozenset({"id", "inputs", "outputs", "parameters"}),
+    "parameters.": frozenset({"timeout_ms", "binary_data_output"}),
+    "inputs.": frozenset({"name", "shape", "datatype", "data", "parameters"}),
+    "inputs.parameters.": frozenset({"binary_data_size"}),
+    "outputs.": frozenset({"name", "parameters"}),
+    "outputs.parameters.": frozenset({"binary_data"}),
+}
+"""Where a field stands -> the fields that are read there."""
+
+
+def _ignored(given: object, where: str = "") -> Iterator[str]:
+    """The fields of a request that nothing reads, each once."""
+    if isinstance(given, list):
+        yield from dict.fromkeys(name for item in given for name in _ignored(item, where))
+    elif isinstance(given, dict):
+        for name, value in given.items():
+            if name not in _READ[where]:
+                yield where + name
+            elif (inner := f"{where}{name}.") in _READ:
+                yield from _ignored(value, inner)
 
 
 def answer(
@@ -141,8 +178,16 @@ def answer(
     given: dict[str, Any] = {"model_name": model_name, "outputs": items}
     if request.id is not None:
         given["id"] = request.id
+    if request.ignored:
+        given["parameters"] = {"ignored": _listed(request.ignored)}
     header = json.dumps(given, separators=(",", ":"), allow_nan=False).encode()
     return b"".join([header, *raw]), len(header) if raw else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a text, which the protocol's parameters may be; few of them, and short ones."""
+    shown = [name if len(name) <= 60 else f"{name[:57]}..." for name in names[:20]]
+    return ", ".join([*shown, "..."] if len(names) > len(shown) else shown)
 
 
 def describe(model_name: str, model: Model) -> dict[str, Any]:
@@ -272,6 +317,10 @@ def _from_numbers(where: str, item: object, dtype: str, shape: list[int]) -> Arr
         found = np.asarray(data)
     except ValueError:
         raise RequestError(f"{where}: the lists of 'data' differ in length.") from None
+    if found.dtype == object and np.dtype(dtype).kind == "f":
+        # Whole numbers of more than 64 bits; what else it may be is refused below.
+        with suppress(TypeError, OverflowError):
+            found = found.astype(np.float64)
     if found.size != math.prod(shape):
         raise RequestError(
             f"{where}: 'data' holds {found.size} numbers, and the shape {shape} takes "
@@ -283,7 +332,8 @@ def _from_numbers(where: str, item: object, dtype: str, shape: list[int]) -> Arr
         )
     with np.errstate(over="ignore"):
         array = found.astype(dtype)
-    if array.dtype.kind == "f" and (np.isinf(array) & np.isfinite(found)).any():
+    # A literal as 1e999 is infinite already.
+    if array.dtype.kind == "f" and np.isinf(array).any():
         raise RequestError(f"{where}: 'data' holds numbers beyond {DATATYPES[dtype]}.")
     return _shaped(where, array, shape)
 
@@ -307,6 +357,8 @@ def _fits(found: Array, dtype: str) -> bool:
 def _what(found: Array) -> str:
     if found.dtype.kind in "iu":
         return f"whole numbers from {found.min()} to {found.max()}"
+    if all(type(item) is int for item in found.flat):
+        return "whole numbers of more than 64 bits"
     names = {"f": "numbers with a fraction", "b": "booleans"}
     return names.get(found.dtype.kind, "other things than numbers")
 
@@ -328,7 +380,7 @@ def _take_outputs(
                 f"output {name!r} is unknown; the model has {', '.join(map(repr, known))}."
             )
         parameters = _member(item, f"output {name!r}", "parameters", dict, {})
-        if parameters.get("binary_data", binary):
+        if _member(parameters, f"output {name!r}: 'parameters'", "binary_data", bool, binary):
             request.binary.add(name)
         if name not in request.outputs:
             request.outputs.append(name)

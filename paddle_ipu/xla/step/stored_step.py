@@ -155,9 +155,7 @@ _OTHER_FORM = (ValueError, LookupError, TypeError)
 
 def _discarded(cache: ExecutableCache, key: str, error: Exception) -> None:
     """Removes an entry that cannot be used."""
-    _LOG.warning(
-        "The compiled program %s cannot be loaded and is compiled again: %s", key, error
-    )
+    _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s", key, error)
     cache.remove(key)
 
 

@@ -73,7 +73,12 @@ class _Worker:
     def __init__(self, seed: int, first: int, end: int) -> None:
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.differential.files.worker", *map(str, (seed, first, end))],
+            [
+                sys.executable,
+                "-m",
+                "tests.differential.files.worker",
+                *map(str, (seed, first, end)),
+            ],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,

@@ -6,11 +6,14 @@ user would do next with such a file, for instance translate the program that it 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import http.client
 import json
 import random
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,8 @@ from paddle_ipu import popart
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import array_weights, translate_program
 from paddle_ipu.distributed import poprun_arguments, poprun_options
+from paddle_ipu.distributed.vipu_server import VipuServer, new_state
+from paddle_ipu.errors import VipuError
 from paddle_ipu.frontend import saved_model
 from paddle_ipu.frontend.saved_model import ModelFiles
 from paddle_ipu.frontend.vocabulary import table
@@ -111,9 +116,7 @@ def _parameters() -> Mapping[str, tuple[bytes, bytes]]:
     return {name: (second, first) for name, (first, second) in both.items() if second}
 
 
-def _damage_program_desc(
-    content: bytes, choose: random.Random, others: Sequence[bytes]
-) -> bytes:
+def _damage_program_desc(content: bytes, choose: random.Random, others: Sequence[bytes]) -> bytes:
     return protobuf_edits.damage(content, choose, framework_pb2.ProgramDesc, _desc_words())
 
 
@@ -403,12 +406,55 @@ def _requests() -> Mapping[str, tuple[bytes, bytes]]:
 def _damage_request(content: bytes, choose: random.Random, others: Sequence[bytes]) -> bytes:
     """The JSON is another; behind it stand the bytes that were there."""
     end = content.rfind(b"}") + 1
-    return json_edits.damage(content[:end], choose, tuple(protocol.DATATYPES.values())) + content[end:]
+    return (
+        json_edits.damage(content[:end], choose, tuple(protocol.DATATYPES.values())) + content[end:]
+    )
 
 
 def _read_request(damaged: Damaged) -> None:
     asked = protocol.parse(damaged.content, damaged.beside.decode() or None, _served())
     Inputs(_served()).checked(asked.feed)
+
+
+@functools.cache
+def _vipu_server() -> VipuServer:
+    server = VipuServer(new_state(64, {}, "c", 64), port=0)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    return server
+
+
+_CALLS = (
+    ("create", {"name": "q", "size": 4, "gcds": 2, "reconfigurable": False, "sync": ""}),
+    ("attach", {"name": "p", "gcd": 0, "ipus": 1, "pid": 1, "host": "h", "place": "q",
+                "started": 1, "command": "c", "user": "u"}),
+    ("partition", {"name": "p"}), ("partitions", {}), ("reset", {"name": "p"}),
+    ("end_launch", {"launch": "l"}), ("remove", {"name": "p"}),
+)  # fmt: skip
+
+
+@functools.cache
+def _calls() -> Mapping[str, tuple[bytes, bytes]]:
+    return {
+        name: (json.dumps({"call": name, "arguments": arguments}).encode(), b"")
+        for name, arguments in _CALLS
+    }
+
+
+def _call_vipu(damaged: Damaged) -> None:
+    """A call of a service, which answers all others as before."""
+    server = _vipu_server()
+    server.state = new_state(64, {}, "c", 64)
+    server.state.create("p", 4, gcds=2)
+    port = server.server_port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("POST", "/", damaged.content, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+    if answer.status not in (200, 400, 409):
+        raise AssertionError(f"status {answer.status}: {said}")
+    if answer.status != 200:
+        raise VipuError(said["error"])
 
 
 KINDS: Sequence[Kind] = (
@@ -423,4 +469,5 @@ KINDS: Sequence[Kind] = (
     Kind("ipuof.conf", 3, _ipuof_files, (_damage_json,), _read_ipuof),
     Kind("poprun", 3, _poprun_files, (_damage_json,), _read_poprun),
     Kind("request", 3, _requests, (_damage_request,), _read_request),
+    Kind("V-IPU call", 1, _calls, (_damage_json,), _call_vipu),
 )

@@ -28,9 +28,7 @@ def _branches() -> Model:
     x = paddle.static.data("x", [2, 3], "float32")
     y = paddle.static.nn.cond(paddle.mean(x) > 0, lambda: x * 2, lambda: F.relu(x) - 1)
     count = paddle.full([1], 0, "int64")
-    _, z = paddle.static.nn.while_loop(
-        lambda i, v: i < 3, lambda i, v: [i + 1, v + x], [count, y]
-    )
+    _, z = paddle.static.nn.while_loop(lambda i, v: i < 3, lambda i, v: [i + 1, v + x], [count, y])
     return [x], [z]
 
 

@@ -38,9 +38,7 @@ def damage(
         return content
 
 
-def _damaged(
-    content: bytes, choose: random.Random, kind: type[Any], words: Sequence[str]
-) -> bytes:
+def _damaged(content: bytes, choose: random.Random, kind: type[Any], words: Sequence[str]) -> bytes:
     message = kind.FromString(content)
     fields = list(_fields(message))
     if not fields:
@@ -104,7 +102,12 @@ def _value(field: Any, around: _Around) -> Any:
     return choose.choice([n for n in _INTEGERS if low <= n <= high])
 
 
-_LIMITS = {5: (-(2**31), 2**31 - 1), 13: (0, 2**32 - 1), 4: (0, 2**64 - 1), 17: (-(2**31), 2**31 - 1)}
+_LIMITS = {
+    5: (-(2**31), 2**31 - 1),
+    13: (0, 2**32 - 1),
+    4: (0, 2**64 - 1),
+    17: (-(2**31), 2**31 - 1),
+}
 """Field type -> what it holds: int32, uint32, uint64, sint32."""
 
 

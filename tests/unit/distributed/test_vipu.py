@@ -8,12 +8,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddle_ipu.distributed import cleaner, partition_choice, vipu
+from paddle_ipu.distributed import cleaner, partition_choice, vipu, vipu_server
 from paddle_ipu.distributed.poprun_arguments import read
 from paddle_ipu.distributed.vipu_server import VipuServer, new_state
 from paddle_ipu.errors import (
@@ -143,6 +145,48 @@ def test_malformed_requests(
     assert message in json.loads(answer.read())["error"]
     connection.close()
     assert client.call("partitions") == []
+
+
+def test_a_body_in_chunks(client: VipuClient) -> None:
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=5)
+    headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
+    connection.request("POST", "/", iter([b"{}"]), headers, encode_chunked=True)
+    answer = connection.getresponse()
+    assert answer.status == 400
+    assert "no Transfer-Encoding" in json.loads(answer.read())["error"]
+    connection.close()
+
+
+def test_connections_have_a_deadline_and_a_bound(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vipu_server, "MOST_CONNECTIONS", 3)
+    server = VipuServer(new_state(4, {}, "c", 4), port=0, deadline=0.5)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    address = ("127.0.0.1", server.server_port)
+    try:
+        slow = [socket.create_connection(address, 5) for _ in range(4)]
+        assert slow[3].recv(1) == b""
+        start = time.monotonic()
+        for connection in slow[:3]:
+            connection.sendall(b"POST / HTTP/1.1\r\nX: ")
+        # A byte now and then does not make it longer.
+        while time.monotonic() - start < 5:
+            try:
+                slow[0].sendall(b"x")
+            except OSError:
+                break
+            time.sleep(0.05)
+        assert 0.3 < time.monotonic() - start < 4
+        for connection in slow:
+            connection.close()
+        assert VipuClient("127.0.0.1", server.server_port).call("partitions") == []
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert capfd.readouterr().err == ""
 
 
 def test_nobody_answers() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -216,6 +218,13 @@ WRONG: list[tuple[Any, str]] = [
     ({"inputs": [{**X, "shape": [1] * 70}, N]}, "has 70 dimensions, expected at most 32"),
     ({"inputs": [{**X, "shape": [0, *[2**31 - 1] * 3], "data": []}, N]}, "the shape [0, 2147"),
     ({"inputs": [{**X, "data": [1e60, 0, 0, 0]}, N]}, "'data' holds numbers beyond FP32"),
+    ({"inputs": [{**X, "data": [10**60, 0, 0, 0]}, N]}, "'data' holds numbers beyond FP32"),
+    ({"inputs": [{**X, "data": [10**400, 0, 0, 0]}, N]}, "'data' holds whole numbers of more than"),
+    ({"inputs": [X, {**N, "data": [1, 2**70]}]}, "'data' holds whole numbers of more than 64 bits"),
+    ({"inputs": [{**X, "data": [math.nan, 0, 0, 0]}, N]}, "the body holds NaN, which JSON has no f"),
+    ({"inputs": [X, N], "parameters": {"timeout_ms": -math.inf}}, "the body holds -Infinity, which"),
+    (json.dumps({"inputs": [X, N]}).replace("1.5", "1e999").encode(), "holds numbers beyond FP32"),
+    ({"inputs": [X, N], "parameters": {"binary_data_output": "no"}}, "is a string, expected true o"),
 ]  # fmt: skip
 
 
@@ -238,6 +247,40 @@ def test_wrong_requests_are_told_what_is_wrong_and_harm_nobody(server: HttpServe
     long = {"inputs": [X, N], "parameters": {"timeout_ms": 10**400}}
     assert ask(server, INFER, long)[0] == 200
     assert ask(server, INFER, {"inputs": [X, N]})[0] == 200
+
+
+def test_fields_that_nothing_reads_are_named(server: HttpServer) -> None:
+    body = {
+        "inputs": [{**X, "parameters": {"shared_memory_region": "r"}}, {**N, "dtype": "int32"}],
+        "output": [],
+        "parameters": {"priority": 1, "timeout_ms": 9000},
+    }
+    code, answer, _ = ask(server, INFER, body)
+    named = "inputs.parameters.shared_memory_region, inputs.dtype, output, parameters.priority"
+    assert (code, answer["parameters"]) == (200, {"ignored": named})
+    code, answer, _ = ask(server, INFER, {"inputs": [X, N], **{f"{n:0100}": n for n in range(99)}})
+    assert (code, len(answer["parameters"]["ignored"])) == (200, 20 * 62 + 3)
+    code, answer, _ = ask(server, INFER, {"inputs": [X, N]})
+    assert (code, "parameters" in answer) == (200, False)
+
+
+def test_a_whole_number_of_more_than_64_bits_may_be_a_float(server: HttpServer) -> None:
+    body = {"inputs": [{**X, "data": [10**20, 0.5, 0, 0]}, N]}
+    code, answer, _ = ask(server, INFER, body)
+    assert code == 200
+    assert answer["outputs"][0]["data"][:2] == [float(np.float32(10**20)) * 2, 1.0]
+
+
+def test_two_lengths_of_a_body_are_refused(server: HttpServer) -> None:
+    host, port = server.address.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(
+            f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n".encode()
+            + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        )
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"has both Content-Length and Transfer-Encoding" in answer
 
 
 def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
