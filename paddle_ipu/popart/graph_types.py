@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,7 +57,15 @@ def infer_outputs(
         value_of=lambda index: None if (value := inputs[index]) is None else constant_of(value),
     )
     schema.check_dtypes(context)
-    return schema.infer(context)
+    try:
+        return schema.infer(context)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        shown = ", ".join("none" if info is None else repr(info) for info in infos)
+        raise popart_exception(
+            f"{schema.identifier}: its inputs ({shown}) and attributes contradict each other "
+            f"({type(error).__name__}: {error}). If the model comes from a file, that may be "
+            "damaged; if another runtime takes it, the fault is paddle_ipu's: report it."
+        ) from error
 
 
 def fill_types(node: ir.Node, schema: OpSchema) -> None:
@@ -131,9 +140,21 @@ def read_model(source: bytes | str | Path) -> ir.Model:
 def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Writes a model as an ONNX file; nodes of one name are numbered, as ONNX asks for.
 
-    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``.
+    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``. The file appears
+    whole: what was there before stays until then.
     """
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        # A pipe or a device has nothing to lose.
+        _write(model, target)
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        _write(model, Path(folder, target.name))
+        for written in sorted(Path(folder).iterdir(), reverse=True):
+            os.replace(written, target.parent / written.name)
+
+
+def _write(model: ir.Model, target: Path) -> None:
     if weights_in(model) > INLINE_LIMIT:
         ir.save(model, target, external_data=target.name + DATA_SUFFIX)
         number_names_in_file(target)

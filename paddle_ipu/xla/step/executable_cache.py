@@ -88,8 +88,11 @@ class ExecutableCache:
     Attributes:
         limit: bytes of all entries together, at most.
 
+    A folder that cannot be written is used for what it holds; nothing new is kept.
+
     Raises:
-        CacheError: the folder cannot be made or written, or others can write it.
+        CacheError: the folder cannot be made, is empty and cannot be written, or others can write
+            it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -120,11 +123,13 @@ class ExecutableCache:
                 f"(mode {stat.S_IMODE(status.st_mode):o}): what is in it runs as machine code. Run "
                 f"chmod go-w {self.folder}, or give another folder as cache_path"
             )
-        if not os.access(self.folder, os.W_OK | os.X_OK):
+        self._is_writable = os.access(self.folder, os.W_OK | os.X_OK)
+        is_filled = os.access(self.folder, os.R_OK | os.X_OK) and bool(self.entries())
+        if not self._is_writable and not is_filled:
             raise CacheError(
-                f"the cache of compiled programs at {self.folder} cannot be written: permission "
-                f"denied (mode {stat.S_IMODE(status.st_mode):o}). Run chmod u+rwx {self.folder}, "
-                "or give another folder as cache_path"
+                f"the cache of compiled programs at {self.folder} cannot be written (mode "
+                f"{stat.S_IMODE(status.st_mode):o}, or a file system that is read-only), and holds "
+                f"no program. Run chmod u+rwx {self.folder}, or give another folder as cache_path"
             )
 
     def _path(self, key: str) -> Path:
@@ -255,8 +260,12 @@ class ExecutableCache:
     def alone(self, key: str) -> Iterator[None]:
         """Nobody else, thread or process, is in here with the same key.
 
-        Where the file system has no locks, processes do not wait for one another.
+        Where the file system has no locks, processes do not wait for one another, nor where
+        nothing can be written, which is what they would wait for.
         """
+        if not self._is_writable:
+            yield
+            return
         lock_file = _LockFile.of(self.folder / _LOCK)
         # A byte of the lock file for each key; the offset is a signed number of 64 bits.
         place = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16)

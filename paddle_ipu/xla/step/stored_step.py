@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +156,8 @@ _OTHER_FORM = (ValueError, LookupError, TypeError)
 def _discarded(cache: ExecutableCache, key: str, error: Exception) -> None:
     """Removes an entry that cannot be used."""
     _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s", key, error)
-    cache.remove(key)
+    with suppress(OSError):
+        cache.remove(key)
 
 
 def _form(structure: Any) -> list[list[str] | int | None]:
@@ -166,7 +167,13 @@ def _form(structure: Any) -> list[list[str] | int | None]:
 
 
 def _structure(form: Sequence[list[str] | int | None]) -> Any:
-    """The structure of which :func:`_form` made JSON."""
+    """The structure of which :func:`_form` made JSON.
+
+    Raises:
+        TypeError: it has another form.
+    """
+    if not all(item is None or item == 0 or isinstance(item, list) for item in form):
+        raise TypeError(f"results are {form}")
     results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in form]
     return jax.tree.structure(tuple(results))
 
@@ -198,8 +205,10 @@ def _row(check: RangeCheck) -> list[Any]:
 
 def _check(row: Sequence[Any]) -> RangeCheck:
     node, op_type, what, low, high, ignored, blocks, nonzero = row
+    ignored = None if ignored is None else int(ignored)
     inside = None if blocks is None else [_check(each) for each in blocks]
-    return RangeCheck(node, op_type, what, low, high, ignored, inside, nonzero)
+    names = str(node), str(op_type), str(what)
+    return RangeCheck(*names, int(low), int(high), ignored, inside, bool(nonzero))
 
 
 # -- by what was traced -----------------------------------------------------------------------

@@ -111,6 +111,12 @@ def test_a_tensor_with_more_numbers_than_its_shape_says() -> None:
         infer(proto)
 
 
+def test_an_operand_of_another_rank() -> None:
+    nodes = [constant("s", [[0]]), helper.make_node("Slice", ["x", "s", "s"], ["y"])]
+    with pytest.raises(popart_exception, match=r"ai\.onnx\.Slice.* contradict each other"):
+        infer(model(nodes))
+
+
 VAST = 2**40
 
 

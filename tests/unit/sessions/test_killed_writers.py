@@ -1,0 +1,283 @@
+"""What is on disk when a process is killed while it writes, or the disk is full: all or nothing.
+
+A process is killed at each line that a writer executes, one process for each, by a trace function;
+so at each moment, and none by luck.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from examples.bert.stages.checkpoints import CheckpointFolder
+from examples.bert.stages.device import RunState
+from paddle_ipu import popart
+from paddle_ipu.popart import graph_types
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
+from tests.unit.sessions.session_programs import Linear
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:os.fork.*:RuntimeWarning"),
+]
+
+KEY, OTHER = "a1" * 32, "b2" * 32
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Runs it in a process of its own; gives how that ended, as ``os.waitpid`` does."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def killed_at(line: int, where: set[CodeType], work: Callable[[], object]) -> bool:
+    """Runs `work` in a process that is killed before the line of that number of `where`.
+
+    Args:
+        line: counted as lines are executed.
+        where: the code whose lines count.
+        work: what to do.
+
+    Returns:
+        False where it ended before.
+    """
+    count = itertools.count()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and next(count) == line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    def traced() -> None:
+        sys.settrace(lambda frame, event, _: trace if frame.f_code in where else None)
+        work()
+
+    status = in_a_child(traced)
+    assert status in (0, signal.SIGKILL)
+    return status != 0
+
+
+def codes(module: Any) -> set[CodeType]:
+    """The code of all functions and methods of a class or module."""
+    found = [*vars(module).values()]
+    found += [member for each in found if isinstance(each, type) for member in vars(each).values()]
+    return {each.__code__ for each in found if hasattr(each, "__code__")}
+
+
+def test_a_cache_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
+    cache = ExecutableCache(tmp_path)
+    cache.store(KEY, {}, b"before")
+
+    def work() -> None:
+        with cache.alone(OTHER):
+            cache.store(OTHER, {"a": 1}, bytes(100_000))
+
+    moments = 0
+    while killed_at(moments, codes(ExecutableCache), work):
+        assert cache.load(KEY) == ({}, b"before")
+        assert cache.load(OTHER) in (None, ({"a": 1}, bytes(100_000)))
+        moments += 1
+    assert moments > 30
+    assert cache.load(OTHER) is not None
+    # The lock of a dead process is nobody's, and what it left is removed by and by.
+    with cache.alone(OTHER):
+        pass
+    left = [path for path in tmp_path.iterdir() if path.suffix == ".unfinished"]
+    for path in left:
+        os.utime(path, (0, 0))
+    cache.store(KEY, {}, b"after")
+    assert not any(path.exists() for path in left)
+
+
+def _full_after(size: int) -> None:
+    """Files of this process may have so many bytes, as where the disk is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("size", [0, 10, 5000, 99_999])
+def test_a_cache_on_a_full_disk(tmp_path: Path, size: int) -> None:
+    cache = ExecutableCache(tmp_path)
+    cache.store(KEY, {}, b"before")
+
+    def work() -> None:
+        _full_after(size)
+        assert not cache.store(OTHER, {}, bytes(100_000))
+
+    assert in_a_child(work) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [f"{KEY}.ipuexe"]
+    assert cache.load(KEY) == ({}, b"before")
+
+
+def test_many_processes_on_one_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries are written, read, removed and trimmed at the same time; each is whole or none."""
+    monkeypatch.setenv("PADDLE_IPU_CACHE_SIZE", "40KB")
+    keys = [f"{number:064x}" for number in range(8)]
+
+    def work(seed: int) -> None:
+        choose, cache = random.Random(seed), ExecutableCache(tmp_path)
+        for _ in range(60):
+            key = choose.choice(keys)
+            content = key.encode() * 100
+            act = choose.randrange(8)
+            if act == 0:
+                cache.remove(key)
+            elif act == 1:
+                cache.clear()
+            elif act < 5:
+                with cache.alone(key):
+                    cache.store(key, {"key": key}, content)
+            assert cache.load(key) in (None, ({"key": key}, content))
+
+    children = []
+    for seed in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                work(seed)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users reach, as pytest's are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_folder_that_cannot_be_written_is_read(open_folder: Path) -> None:
+    filled = open_folder / "filled"
+    cache = ExecutableCache(filled)
+    cache.store(KEY, {"a": 1}, b"x")
+    filled.chmod(0o500)
+    if os.geteuid() == 0:
+        # Root may write everywhere.
+        os.chown(filled, 65534, -1)
+        os.chown(filled / f"{KEY}.ipuexe", 65534, -1)
+
+    def work() -> None:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        found = ExecutableCache(filled)
+        with found.alone(KEY):
+            assert found.load(KEY) == ({"a": 1}, b"x")
+        with found.alone(OTHER):
+            assert found.load(OTHER) is None
+            assert not found.store(OTHER, {}, b"y")
+
+    try:
+        assert in_a_child(work) == 0
+    finally:
+        filled.chmod(0o700)
+
+
+# -- checkpoints ----------------------------------------------------------------------------------
+
+
+class Program:
+    """What a checkpoint is written of, in two files."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def write_state(self, folder: Path) -> RunState:
+        for name in ("weights", "state"):
+            (folder / name).write_bytes(bytes([self.number]) * 5000)
+        return RunState({}, 0, self.number)
+
+    def read_state(self, folder: Path, state: RunState) -> None:
+        contents = {(folder / name).read_bytes() for name in ("weights", "state")}
+        assert contents == {bytes([state.updates]) * 5000}
+        self.number = state.updates
+
+
+def test_a_checkpoint_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    for step in (1, 2):
+        folder.write(Program(step), step, {}, {"at": step})
+    moments = 0
+    while killed_at(
+        moments,
+        codes(CheckpointFolder) | codes(Program),
+        lambda: folder.write(Program(3), 3, {}, {"at": 3}),
+    ):
+        read, said = Program(), list[str]()
+        step, data = folder.read(read, {}, said.append)
+        assert (step, data) in ((2, {"at": 2}), (3, {"at": 3}))
+        assert (read.number, said) == (step, [])
+        moments += 1
+    assert moments > 20
+    assert folder.read(Program(), {}, lambda _: None)[0] == 3
+    folder.write(Program(4), 4, {}, {"at": 4})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_3", "step_4"]
+
+
+@pytest.mark.parametrize("size", [0, 4000, 5100])
+def test_a_checkpoint_on_a_full_disk(tmp_path: Path, size: int) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    folder.write(Program(1), 1, {}, {})
+
+    def work() -> None:
+        _full_after(size)
+        if size > 5000:
+            # The manifest is what no longer fits.
+            _full_after(100)
+            Program.write_state = lambda self, folder: RunState({}, 0, 2)  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="cannot write the checkpoint") as error:
+            folder.write(Program(2), 2, {"name": "x" * 200}, {})
+        assert error.value.errno == errno.EFBIG
+
+    assert in_a_child(work) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["step_1"]
+    assert folder.read(Program(), {}, lambda _: None)[0] == 1
+
+
+def test_a_model_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
+    """``modelToHost`` over the model of an earlier step."""
+    path = tmp_path / "m.onnx"
+    model = Linear().builder.model
+    graph_types.write_model(model, path)
+    (weights,) = (i for i in onnx.load(path).graph.initializer if i.name == "w")
+    before = onnx.numpy_helper.to_array(weights)
+    model.graph.initializers["w"].const_value = popart_array(before + 1)
+    writing = {c for c in codes(graph_types) if c.co_name in ("write_model", "_write")}
+    moments = 0
+    while killed_at(moments, writing, lambda: graph_types.write_model(model, path)):
+        found = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+        assert any(np.array_equal(found["w"], expected) for expected in (before, before + 1))
+        moments += 1
+    assert moments > 8
+    (found,) = (i for i in onnx.load(path).graph.initializer if i.name == "w")
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), before + 1)
+
+
+def popart_array(array: np.ndarray[Any, Any]) -> Any:
+    return graph_types.ir.tensor(array, name="w")
