@@ -58,7 +58,7 @@ class OperatorCase:
         check: for random results: raises AssertionError where the outputs do not follow the
             distribution, or are not random at all. Nothing else is compared then.
         gpu_only: Paddle has kernels for GPUs only, and a CPU wheel cannot build the program; see
-            `testing.gpu_operator`.
+            `tests/operators/gpu_operator.py`.
     """
 
     op: str

@@ -1,7 +1,7 @@
 """Every row of the operator case table as a file of ONNX's own operators, run by onnxruntime.
 
 What it gives is compared with Paddle's CPU executor; what ONNX has no operator for is refused by
-name, and listed here.
+name, and listed in `onnx_limits`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import pytest
 
 import paddle_ipu
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.popart import schema
-from paddle_ipu.popart.standard_operators import RULES
 from tests.operators.built_case import BuiltCase, build_case, lacks
-from tests.operators.onnx_limits import is_settled
+from tests.operators.onnx_limits import NOT_IN_ONNX, is_settled
 from tests.operators.operator_case import Array, OperatorCase
 from tests.operators.operator_cases import cases_by_operator
 from tests.operators.run_case import run_on_cpu
@@ -29,17 +27,6 @@ pytestmark = [pytest.mark.usefixtures("static_mode"), pytest.mark.thorough]
 
 RELATIVE = 1e-5
 BY_OPERATOR = cases_by_operator()
-
-NOT_IN_ONNX = frozenset(
-    """
-    Abort BesselI0 BesselI0e BesselI1 BesselI1e Binomial BipartiteMatch Cholesky CholeskySolve
-    ClassCenterSample CrfDecode Ctc CtcAlign DequantGather Digamma EditDistance Eigh ErfInv Gamma
-    Gammaincc LeastSquares Lgamma Lu LuUnpack MatrixInverse NextAfter Auc Poisson
-    Polygamma PsRoiPool Qr Rnnt SeededPermutation Solve Svd TopPSampling TriangularSolve
-    TruncatedNormal ViterbiDecode YoloLoss
-    """.split()
-)
-"""What has no expression in ONNX's operators but a loop of its own kernel."""
 
 BEHIND = {f"{kind}Pool (a window begins behind the image)" for kind in ("Average", "Max")}
 
@@ -97,14 +84,6 @@ def _same(case: OperatorCase, got: Array, expected: Array) -> None:
     error = np.linalg.norm((got[finite].astype(np.float64) - expected[finite]).ravel())
     norm = float(np.linalg.norm(expected[finite].astype(np.float64).ravel()))
     assert error <= RELATIVE * max(norm, 1e-3), (case.name, error / max(norm, 1e-30))
-
-
-def test_every_operator_of_ours_has_a_rule_or_is_listed() -> None:
-    ours = {row.op_type for row in schema.all_schemas() if row.domain == schema.PADDLE_IPU}
-    ruled = {op_type for domain, op_type in RULES if domain}
-    assert not ruled & NOT_IN_ONNX
-    # What runs on Paddle's CPU kernels is part of no file.
-    assert ours - ruled - NOT_IN_ONNX == {"CpuKernel"}
 
 
 @pytest.mark.parametrize("operator", [name for name in BY_OPERATOR if _cases(name)])

@@ -45,9 +45,15 @@ def value(core: CoreIpuStrategy, name: str) -> Any:
     return core.get_option(name)["value"]
 
 
-def test_the_table_holds_the_options_of_an_ipu_build_and_three_of_ours() -> None:
-    assert len(OPTIONS) == 127
-    assert {"cpu_fallback", "ipu_machine", "optimizer_rule"} <= set(OPTIONS)
+OURS = {"cpu_fallback", "ipu_machine", "optimizer_rule"}
+"""Options that no IPU build has."""
+
+
+def test_the_table_holds_the_options_of_an_ipu_build_and_ours() -> None:
+    assert OPTIONS.keys() >= OURS
+    assert len(OPTIONS.keys() - OURS) == 124, (
+        "an IPU build has 124 options; the name of another belongs into OURS"
+    )
     assert CoreIpuStrategy().get_all_option_names() == list(OPTIONS)
     assert {option.status for option in OPTIONS.values()} == {"effective", "recorded"}
     for name, option in OPTIONS.items():
