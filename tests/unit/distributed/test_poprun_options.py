@@ -300,12 +300,6 @@ def test_config_files_that_are_not_there(tmp_path: Path) -> None:
         export(program(f"--export-config={tmp_path / 'none' / 'file'}"))
 
 
-def test_the_page_of_options_is_up_to_date() -> None:
-    from tools import generate_docs
-
-    assert generate_docs.main(["poprun_options", "--check"]) == 0
-
-
 def test_split_words_says_which_option() -> None:
     with pytest.raises(LaunchError, match="--mpi-local-args '\"' cannot be split"):
         poprun_arguments.split_words("mpi-local-args", '"')

@@ -12,8 +12,9 @@ from tests.conftest import ROOT
 from tools import generate_docs
 
 
-def test_the_page_of_options_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate_docs.main(["options", "--check"]) == 0, capsys.readouterr().err
+@pytest.mark.parametrize("page", generate_docs.PAGES)
+def test_a_page_is_up_to_date(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate_docs.main([page, "--check"]) == 0, capsys.readouterr().err
 
 
 def test_a_stale_page_is_found_and_written(
@@ -41,4 +42,7 @@ def test_the_readme_counts_the_operators_as_the_table_does() -> None:
     readme = (ROOT / "README.md").read_text()
     counted = re.search(r"^\| operators \| (\d+),", readme, re.MULTILINE)
     assert counted is not None
-    assert int(counted[1]) == len(translated_operators())
+    translated = len(translated_operators())
+    assert int(counted[1]) == translated, (
+        f"README.md counts {counted[1]} operators under 'What works'; there are {translated}"
+    )
