@@ -35,7 +35,10 @@ Element = str | Array
 
 
 class TranslationContext:
-    """The state of one translation; translators read `node` and emit through `onnx`, `graphcore`.
+    """The state of one translation.
+
+    Translators read `node`. They emit through `onnx` and `graphcore`, which have a method for each
+    operator, and by :meth:`extension` what only ``ai.paddle_ipu`` has.
 
     Tensors are PopART ids (strings). A constant of the program becomes a tensor only when an
     operator reads it as one.
