@@ -11,7 +11,7 @@ import pytest
 
 from paddle_ipu import popart
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import NotSupported, UnsupportedOpError
+from paddle_ipu.errors import InvalidProgramError, NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.registry import find_translator, translator
 from paddle_ipu.ops.translate import Translation, check_supported, translate
@@ -66,6 +66,34 @@ def test_no_operator_with_a_reason_has_a_translator() -> None:
     assert sum(len(names) for names in operators_by_reason().values()) == len(REASONS)
     assert reason_of("all_reduce_") == REASONS["all_reduce"] != ""
     assert reason_of("relu") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("shape", [-2], r"ValueError: negative dimensions"),
+        ("value", "x", r"ValueError: could not convert"),
+        ("dtype", 1.5, r"TypeError: data type"),
+    ],
+)
+def test_an_attribute_of_another_kind_is_told_as_damage(
+    static_program: Any, name: str, value: Any, told: str
+) -> None:
+    paddle.full([2], 0.5)
+    graph = programs.read(static_program)
+    (node,) = (node for node in graph if node.op_type == "full")
+    node.attributes[name] = dialect.make_attribute(name, value)
+    with pytest.raises(InvalidProgramError, match=rf"operator full at .* contradicts .*\({told}"):
+        translate(graph, popart, _no_parameter)
+
+
+def test_a_constant_that_no_ipu_holds_is_refused_before_it_is_made(static_program: Any) -> None:
+    paddle.full([2**40, 3], 0.5)
+    message = (
+        r"operator full at .*_translate.py:\d+ makes a constant of the shape \[1099511627776, 3"
+    )
+    with pytest.raises(InvalidProgramError, match=message):
+        _translated(static_program, "full")
 
 
 def test_feeds_and_results_are_found_by_name(static_program: Any) -> None:

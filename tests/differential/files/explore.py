@@ -27,7 +27,7 @@ START = 300.0
 Line = Mapping[str, Any]
 
 
-class NotStarted(Exception):
+class NotStartedError(Exception):
     """The process for damaged files did not begin; the message has what it wrote."""
 
 
@@ -38,7 +38,7 @@ def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
         Outcomes ``read``, ``refused`` and ``fails``; a finding for each cause.
 
     Raises:
-        NotStarted: sound files cannot be read.
+        NotStartedError: sound files cannot be read.
     """
     tally = Tally()
     number, end = first, first + cases
@@ -46,7 +46,7 @@ def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
         worker = _Worker(seed, number, end)
         try:
             if worker.line(START) is None:
-                raise NotStarted(worker.ended())
+                raise NotStartedError(worker.ended())
             while number < end:
                 line = worker.line(LONGEST)
                 _note(tally, seed, number, line or worker.lost(seed, number))
@@ -54,7 +54,7 @@ def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
                 if line is None:
                     break
         finally:
-            worker.end()
+            worker.close()
     return tally
 
 
@@ -71,7 +71,7 @@ class _Worker:
     """A process that reads the files from `first` to `end`."""
 
     def __init__(self, seed: int, first: int, end: int) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -129,6 +129,14 @@ class _Worker:
         return self._errors.read()[-6000:].decode(errors="replace")
 
     def end(self) -> None:
+        """Ends the process, however it is."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def close(self) -> None:
+        """Ends the process; nothing of it can be read any more."""
+        self.end()
+        self._errors.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()

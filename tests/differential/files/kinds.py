@@ -1,7 +1,7 @@
 """The kinds of files: sound ones, how each is damaged, and how this package reads it.
 
-A reader returns where a file is read, and raises where it is refused. It may do anything else that a
-user would do next with such a file, for instance translate the program that it holds.
+A reader returns where a file is read, and raises where it is refused. It may do anything else that
+a user would do next with such a file, for instance translate the program that it holds.
 """
 
 from __future__ import annotations
@@ -327,7 +327,8 @@ def _damage_line(content: bytes, choose: random.Random, others: Sequence[bytes])
     key, _, value = lines[at].partition(b",")
     other = choose.choice(lines).partition(b",")
     values = (b"", b"-1", b"0", b"1e999", b"nan", b"9" * 5000, b"2147483648", b"[[]]", b"[[a,b]]",
-              b"[[,,,]]", b"True,", "\u00b2".encode(), b"1_000", b"0x10", b"\0", other[2])  # fmt: skip
+              b"[[,,,]]", b"True,", "\u00b2".encode(), b"1_000", b"0x10", b"\0",
+              other[2])  # fmt: skip
     if choose.random() < 0.25:
         key = choose.choice((other[0], b"", b"ipu_x", key + b"\xff"))
     lines[at] = key + b"," + choose.choice(values)

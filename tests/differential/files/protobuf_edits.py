@@ -46,8 +46,8 @@ def _damaged(content: bytes, choose: random.Random, kind: type[Any], words: Sequ
     owner, field = choose.choice(fields)
     if choose.random() < 0.4:
         # Large lists of numbers would otherwise get most edits.
-        owner, field = choose.choice([f for f in fields if f[1].name == choose.choice(fields)[1].name]
-                                     or fields)  # fmt: skip
+        name = choose.choice(sorted({field.name for _, field in fields}))
+        owner, field = choose.choice([each for each in fields if each[1].name == name])
     change = _change_repeated if _is_repeated(field) else _change
     change(owner, field, _Around(fields, choose, words))
     return bytes(message.SerializePartialToString())

@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 MEMORY = 4 << 30
@@ -34,7 +35,7 @@ def main(seed: int, first: int, end: int) -> None:
     paddle.enable_static()
     logging.getLogger("paddle_ipu").setLevel(logging.CRITICAL)
     _read_sound(cases)
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
     out.write("{}\n")
     known: set[str] = set()

@@ -280,6 +280,7 @@ def test_config_files(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON: maximum recursion"),
         ("[]", "is not what --export-config writes"),
         ('{"options": {}, "program": "python3 x.py"}', "is not what --export-config writes"),
         ('{"options": {"nonsense": 1}}', "unrecognised option 'nonsense'"),

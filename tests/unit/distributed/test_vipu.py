@@ -296,6 +296,12 @@ def test_wrong_targets(environment: dict[str, str], message: str) -> None:
         ipuof.target(environment)
 
 
+def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
+    (tmp_path / "f.conf").write_text('{"":' * 100_000)
+    with pytest.raises(VipuError, match=r"f\.conf is no ipuof\.conf file: RecursionError"):
+        ipuof.target({"IPUOF_CONFIG_PATH": str(tmp_path / "f.conf")})
+
+
 def test_files_for_hardware_are_not_ours(tmp_path: Path) -> None:
     file = tmp_path / "hardware.conf"
     file.write_text('{"attributes": {"GCD Id": "0"}, "devices": []}', encoding="utf-8")

@@ -221,10 +221,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"inputs": [{**X, "data": [10**60, 0, 0, 0]}, N]}, "'data' holds numbers beyond FP32"),
     ({"inputs": [{**X, "data": [10**400, 0, 0, 0]}, N]}, "'data' holds whole numbers of more than"),
     ({"inputs": [X, {**N, "data": [1, 2**70]}]}, "'data' holds whole numbers of more than 64 bits"),
-    ({"inputs": [{**X, "data": [math.nan, 0, 0, 0]}, N]}, "the body holds NaN, which JSON has no f"),
-    ({"inputs": [X, N], "parameters": {"timeout_ms": -math.inf}}, "the body holds -Infinity, which"),
+    ({"inputs": [{**X, "data": [math.nan, 0, 0, 0]}, N]}, "the body holds NaN, which JSON has no"),
+    ({"inputs": [X, N], "parameters": {"timeout_ms": -math.inf}}, "the body holds -Infinity, whic"),
     (json.dumps({"inputs": [X, N]}).replace("1.5", "1e999").encode(), "holds numbers beyond FP32"),
-    ({"inputs": [X, N], "parameters": {"binary_data_output": "no"}}, "is a string, expected true o"),
+    ({"inputs": [X, N], "parameters": {"binary_data_output": "no"}}, "is a string, expected true"),
 ]  # fmt: skip
 
 

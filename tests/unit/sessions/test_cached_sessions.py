@@ -162,6 +162,38 @@ def test_a_damaged_entry_is_compiled_again(
     assert origin() == "loaded"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"results": [3.5, None]}, {"results": 1}, {"checks": [[1, 2]]}, {"step": None},
+        {"checked": ["no tensor"]}, {"temporary_bytes": "x"}, {"draws": ...}, None,
+    ],
+)  # fmt: skip
+def test_an_entry_of_another_form_is_compiled_again(tmp_path: Path, change: Any) -> None:
+    """Its digest is right."""
+    program = Linear()
+
+    def origin() -> str:
+        session = infer(program.builder.model, {program.out: "All"}, settings=_cached(tmp_path))
+        run(session, {"x": micro_batches(1)[0]})
+        return str(session.executableOrigin())
+
+    assert origin() == "compiled"
+    cache = ExecutableCache(tmp_path)
+    for entry in cache.entries():
+        found = cache.load(entry.key)
+        assert found is not None
+        description, content = found
+        if change is None:
+            changed: Any = [1]
+        else:
+            kept = {**description, **change}
+            changed = {name: value for name, value in kept.items() if value is not ...}
+        cache.store(entry.key, changed, content)
+    assert origin() in ("compiled", "loaded")
+    assert origin() == "loaded"
+
+
 # -- what is not kept -----------------------------------------------------------------------------
 
 

@@ -25,7 +25,6 @@ import pytest
 
 from examples.bert.stages.checkpoints import CheckpointFolder
 from examples.bert.stages.device import RunState
-from paddle_ipu import popart
 from paddle_ipu.popart import graph_types
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.unit.sessions.session_programs import Linear
