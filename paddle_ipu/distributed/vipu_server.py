@@ -85,7 +85,7 @@ class VipuServer(ThreadingHTTPServer):
                 "uses the port, or give another one with --port."
             ) from None
 
-    def process_request(self, request: _Connection, client_address: Any) -> None:
+    def process_request(self, request: _Connection, client_address: object) -> None:
         """Begins a connection; one too many is closed."""
         with self._guard:
             is_taken = len(self._ends) < MOST_CONNECTIONS
@@ -111,7 +111,7 @@ class VipuServer(ThreadingHTTPServer):
             with contextlib.suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
 
-    def handle_error(self, request: _Connection, client_address: Any) -> None:
+    def handle_error(self, request: _Connection, client_address: object) -> None:
         """Logs nothing: it is the client that has gone, or that was not heard to its end."""
 
 

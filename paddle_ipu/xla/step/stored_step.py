@@ -140,7 +140,8 @@ def _by_program(
         checks = tuple(_check(row) for row in description["checks"])
         fed_checks = tuple((str(name), _check(row)) for name, row in description["fed_checks"])
     except _OTHER_FORM as error:
-        return _discarded(cache, key, error)
+        _discard(cache, key, error)
+        return None
     loaded = _load(cache, traced, arguments, devices, results)
     if loaded is None:
         return None
@@ -153,7 +154,7 @@ _OTHER_FORM = (ValueError, LookupError, TypeError)
 """Errors of a description that is none of this version."""
 
 
-def _discarded(cache: ExecutableCache, key: str, error: Exception) -> None:
+def _discard(cache: ExecutableCache, key: str, error: Exception) -> None:
     """Removes an entry that cannot be used."""
     _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s", key, error)
     with suppress(OSError):
@@ -271,5 +272,6 @@ def _load(
             execution_devices=devices,
         )
     except (*_OTHER_FORM, jax.errors.JaxRuntimeError) as error:
-        return _discarded(cache, key, error)
+        _discard(cache, key, error)
+        return None
     return compiled, temporary
