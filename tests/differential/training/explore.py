@@ -1,0 +1,263 @@
+"""Tries random trainings, and makes those that nothing explains as small as they get."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import paddle_ipu
+from paddle_ipu.errors import NotSupported
+from tests.differential.tally import Finding, Tally
+from tests.differential.training import sides, verdict
+from tests.differential.training.programs import GRADIENT
+from tests.differential.training.recipe import Training, drawn
+
+NUDGES = 3
+SECOND_NUDGES = 8
+MOST_TRIES = 60
+"""Of making one finding smaller."""
+OF_ONE_PROCESS = 100
+LONGEST = 600.0
+"""Seconds that a training may take."""
+PACKAGE = Path(paddle_ipu.__file__).parent
+REFUSALS = ("The set of pipeline stages for all Ops contains",)
+"""In messages of errors that are no ``NotSupported``."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a training.
+
+    Attributes:
+        name: one of those of :class:`~tests.differential.tally.Tally`.
+        title: the same for all of one cause.
+        detail: what was got and expected, or the error.
+    """
+
+    name: str
+    title: str = ""
+    detail: str = ""
+
+
+def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
+    """Tries trainings `first` to `first + cases` of a seed, in a process of their own.
+
+    Returns:
+        Their outcomes; each finding with a smaller training that does the same.
+    """
+    tally = Tally()
+    with Worker() as worker:
+        for number in range(first, first + cases):
+            training = drawn(seed, number)
+            outcome = worker.tried(training)
+            tally.outcomes[outcome.name] += 1
+            tally.subjects.update(training.features)
+            if outcome.name in ("differs", "fails"):
+                smaller, outcome = shrunk(worker, training, outcome)
+                detail = f"{outcome.detail}\n-- shrunk:\n{smaller}"
+                tally.findings.append(Finding(seed, number, outcome.title, detail))
+    return tally
+
+
+class Trier(Protocol):
+    """What says how a training goes."""
+
+    def tried(self, training: Training) -> Outcome: ...
+
+
+def shrunk(worker: Trier, training: Training, outcome: Outcome) -> tuple[Training, Outcome]:
+    """A simpler training with an outcome of the same title."""
+    tries = 0
+    again = True
+    while again:
+        again = False
+        for simpler in training.simpler():
+            if tries >= MOST_TRIES:
+                return training, outcome
+            tries += 1
+            found = worker.tried(simpler)
+            if (found.name, found.title) == (outcome.name, outcome.title):
+                training, outcome, again = simpler, found, True
+                break
+    return training, outcome
+
+
+class Worker:
+    """A process that tries trainings; another one takes its place when Paddle ends it."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._tried = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return int(self._process.pid)
+
+    def tried(self, training: Training) -> Outcome:
+        """What became of a training."""
+        if self._process is None or self._tried >= OF_ONE_PROCESS:
+            self._start()
+        self._tried += 1
+        on_ipu = False
+        try:
+            self._pipe.send(training)
+            while self._pipe.poll(LONGEST):
+                answer = self._pipe.recv()
+                if isinstance(answer, Outcome):
+                    return answer
+                on_ipu = True
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode
+            self._end()
+            if on_ipu:
+                return Outcome("fails", "crashed", f"exit code {code}")
+            return Outcome("Paddle crashed", f"exit code {code}")
+        self._end()
+        return Outcome("fails", "never ends", f"no answer for {LONGEST} s")
+
+    def _start(self) -> None:
+        self._end()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_answer, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._tried = 0
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._pipe.close()
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def _answer(pipe: Connection) -> None:
+    """Sends the outcome of each training that it receives, and word when the IPU's turn begins."""
+    # Most of a training is XLA's compilation, a quarter of that the optimisation of machine code.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    while True:
+        try:
+            training = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(tried(training, lambda: pipe.send(None)))
+
+
+def tried(training: Training, on_ipu: Callable[[], None] = lambda: None) -> Outcome:
+    """Trains on both sides and compares."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _tried(training, Path(folder), on_ipu)
+
+
+def _tried(training: Training, folder: Path, on_ipu: Callable[[], None]) -> Outcome:
+    try:
+        built, scope = sides.started(training, training.seed)
+        start = sides.first_variables(built, scope)
+        expected = sides.by_paddle(training, start)
+    except Exception as error:
+        return _refused(error)
+    on_ipu()
+    try:
+        got = sides.OnIpu(training, built, scope, folder).train()
+    except Exception as error:
+        if _is_honest(error):
+            return Outcome("not supported", _line(error), str(error))
+        return Outcome("fails", f"{type(error).__name__}: {_line(error)}", _trace(error))
+    noisy: list[dict[str, np.ndarray]] = []
+    wrong = _wrong(training, got, expected, noisy)
+    for count in (NUDGES, SECOND_NUDGES):
+        if not wrong:
+            return Outcome("agrees")
+        for seed in range(len(noisy), count):
+            noisy.append(sides.by_paddle(training, start, verdict.Nudge(training.half, seed)))
+        wrong = _wrong(training, got, expected, noisy)
+    if not wrong:
+        return Outcome("agrees")
+    lines = [f"{name}: {what}" for name, what in wrong.items()]
+    return Outcome("differs", training.optimizer.name, "\n".join(lines))
+
+
+def _wrong(
+    training: Training,
+    got: dict[str, np.ndarray],
+    expected: dict[str, np.ndarray],
+    noisy: list[dict[str, np.ndarray]],
+) -> dict[str, str]:
+    # AMP has variables of its own, and a gradient of some rows alone is not fetched.
+    found = {
+        name: f"missing on {'the IPU' if name in expected else 'Paddle'}"
+        for name in got.keys() ^ expected.keys()
+        if not training.half and not name.startswith(GRADIENT)
+    }
+    unsure = _noise_alone(expected) if training.half else ()
+    for name in got.keys() & expected.keys():
+        if name.removeprefix(GRADIENT).startswith(tuple(unsure)):
+            continue
+        what = verdict.off(got[name], expected[name], [one[name] for one in noisy], training.half)
+        if what:
+            found[name] = what
+    return found
+
+
+def _noise_alone(expected: dict[str, np.ndarray]) -> list[str]:
+    """Parameters whose gradient is nothing beside the others', as that of an attention's key bias.
+
+    Its terms cancel, and what is left of them in half is rounding, which most optimizers scale up.
+    """
+    norms = {
+        name.removeprefix(GRADIENT): verdict.norm(array) / np.sqrt(array.size)
+        for name, array in expected.items()
+        if name.startswith(GRADIENT)
+    }
+    return [name for name, norm in norms.items() if norm <= 1e-2 * max(norms.values())]
+
+
+def _is_honest(error: Exception) -> bool:
+    """Whether it refuses what it documents to refuse."""
+    return isinstance(error, NotSupported) or any(word in str(error) for word in REFUSALS)
+
+
+def _refused(error: Exception) -> Outcome:
+    """Of an error while Paddle builds or runs the program."""
+    if _is_honest(error):
+        return Outcome("not supported", _line(error), str(error))
+    *_, last = traceback.walk_tb(error.__traceback__)
+    raised_in = Path(last[0].f_code.co_filename)
+    if raised_in.is_relative_to(PACKAGE):
+        return Outcome("fails", f"building: {_line(error)}", _trace(error))
+    return Outcome("refused by Paddle", _line(error), _trace(error))
+
+
+def _line(error: Exception) -> str:
+    """The line of a message that matters, without what differs from case to case."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Paddle's own come behind the stack of the program.
+    named = [line for line in lines if re.match(r"\w+Error: ", line)]
+    text = [*named, *lines, type(error).__name__][0]
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\]]*\]", "…", text)
+    return re.sub(r"[\w/.]*\d[\w.]*", "#", text)[:150]
+
+
+def _trace(error: Exception) -> str:
+    return "".join(traceback.format_exception(error))[-3000:]

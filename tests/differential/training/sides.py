@@ -1,0 +1,326 @@
+"""A training on the IPU Model, and the same by Paddle's CPU executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddle
+
+from tests.differential.training.programs import (
+    FEEDS,
+    Feed,
+    Program,
+    backward,
+    feed_of,
+    update,
+    whole,
+)
+from tests.differential.training.recipe import Training
+from tests.differential.training.verdict import Arrays, Nudge
+from tests.journeys.training.side_by_side import (
+    Built,
+    initialised,
+    read,
+    strategy,
+    variables,
+    write,
+)
+
+
+class Results(dict[str, list[np.ndarray]]):
+    """Fetches of all micro-batches by name, one after another; then every variable."""
+
+    def add(self, name: str, array: Any) -> None:
+        self.setdefault(name, []).append(np.asarray(array))
+
+    def joined(self) -> Arrays:
+        """An array of each."""
+        return {name: np.stack(arrays) for name, arrays in self.items()}
+
+
+def started(training: Training, seed: int) -> tuple[Program, Any]:
+    """The program to compile, and a scope with its first variables, of a seed."""
+    paddle.seed(3)
+    built = whole(training, on_ipu=True)
+    scope = initialised(built, seed % 1000)
+    if training.precision == "O2":
+        with paddle.static.scope_guard(scope):
+            built.optimizer.amp_init(paddle.CPUPlace(), scope=scope)
+    return built, scope
+
+
+# -- Paddle's CPU executor ------------------------------------------------------------------------
+
+
+def by_paddle(
+    training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None = None
+) -> Arrays:
+    """What Paddle's executor makes of a training.
+
+    Args:
+        training: what is run.
+        start: variables before it.
+        nudge: changes of these, of each feed and of each gradient.
+    """
+    first = nudge(dict(start)) if nudge else start
+    oracle: _Whole | _InParts
+    if training.parts == 1 and nudge is None:
+        oracle = _Whole(training, first)
+    else:
+        oracle = _InParts(training, first, nudge)
+    results = Results()
+    for run in range(training.runs):
+        losses = []
+        feed = feed_of(training, run)
+        rows = training.micro * training.parts
+        for number in range(training.batches):
+            batch = {name: array[number * rows :][:rows] for name, array in feed.items()}
+            losses.append(oracle.update(nudge(batch) if nudge else batch, results))
+        if oracle.scheduler is not None:
+            step(oracle.scheduler, float(np.mean(losses)))
+    for name in start:
+        variable = oracle.scope.find_var(name)
+        if variable is not None:
+            results.add(name, read(oracle.scope, name))
+    return results.joined()
+
+
+def step(scheduler: Any, loss: float) -> None:
+    """Goes on to the next learning rate."""
+    if isinstance(scheduler, paddle.optimizer.lr.ReduceOnPlateau):
+        scheduler.step(np.float32(loss))
+    else:
+        scheduler.step()
+
+
+def _written(built: Built, start: Mapping[str, np.ndarray]) -> Any:
+    """A scope of a program that starts from variables."""
+    scope = paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        paddle.static.Executor(paddle.CPUPlace()).run(built.startup)
+    for name, array in start.items():
+        if scope.find_var(name) is not None:
+            write(scope, name, array.astype(read(scope, name).dtype))
+    return scope
+
+
+class _Whole:
+    """One program that does it all; an update has one micro-batch."""
+
+    def __init__(self, training: Training, start: Mapping[str, np.ndarray]) -> None:
+        self._built = whole(training, on_ipu=False)
+        self.scheduler = self._built.scheduler
+        self.scope = _written(self._built, start)
+        self._executor = paddle.static.Executor(paddle.CPUPlace())
+
+    def update(self, batch: Feed, results: Results) -> float:
+        with paddle.static.scope_guard(self.scope):
+            found = self._executor.run(self._built.main, feed=batch, fetch_list=self._built.fetches)
+        for name, array in zip(self._built.values, found, strict=True):
+            results.add(name, array)
+        return float(np.mean(found[0]))
+
+
+class _InParts:
+    """Gradients of each micro-batch, joined by NumPy, and a program that updates by them.
+
+    Each replica has a scope, because it keeps what its forward pass writes.
+    """
+
+    def __init__(
+        self, training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None
+    ) -> None:
+        self._training, self._nudge = training, nudge
+        self._backward, parameters = backward(training)
+        self._gradients = {
+            name: parameters[name] for name in self._backward.values if name in parameters
+        }
+        every = {p.name: p for p in self._backward.main.all_parameters()}
+        trained = {f"d_{name}": every[name] for name in parameters.values()}
+        self._update = update(training, trained)
+        self._trained = [str(name) for name in parameters.values()]
+        self.scheduler = self._update.scheduler
+        self.scope = _written(self._update, start)
+        replicas = training.replicas or 1
+        self._scopes = [_written(self._backward, start) for _ in range(replicas)]
+        for name in variables(self._backward.main):
+            if self.scope.find_var(name) is None:
+                write(self.scope, name, read(self._scopes[0], name))
+        self._executors = [paddle.static.Executor(paddle.CPUPlace()) for _ in range(2)]
+
+    def update(self, batch: Feed, results: Results) -> float:
+        training, losses = self._training, []
+        sums = {name: np.float64(0.0) for name in self._trained}
+        for number in range(training.parts):
+            rows = slice(number * training.micro, (number + 1) * training.micro)
+            part = {name: array[rows] for name, array in batch.items()}
+            with paddle.static.scope_guard(self._scopes[number % len(self._scopes)]):
+                found = self._executors[0].run(
+                    self._backward.main, feed=part, fetch_list=self._backward.fetches
+                )
+            for name, array in zip(self._backward.values, found, strict=True):
+                if name in self._gradients:
+                    sums[self._gradients[name]] = sums[self._gradients[name]] + np.float64(array)
+                if name not in self._gradients or training.gradients:
+                    results.add(name, array)
+            losses.append(np.mean(found[0]))
+        divisor = 1 if training.add else training.parts
+        feed = {f"d_{name}": np.float32(array / divisor) for name, array in sums.items()}
+        if self._nudge is not None:
+            feed = {name: self._nudge.of_gradient(array) for name, array in feed.items()}
+        with paddle.static.scope_guard(self.scope):
+            self._executors[1].run(self._update.main, feed=feed, fetch_list=[])
+        for scope in self._scopes:
+            for name in self._trained:
+                write(scope, name, read(self.scope, name))
+        for name in variables(self._backward.main):
+            if name not in self._trained:
+                write(self.scope, name, read(self._scopes[0], name))
+        return float(np.mean(losses))
+
+
+# -- the IPU Model --------------------------------------------------------------------------------
+
+
+def options_of(training: Training) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(options, graph configuration) of the strategy."""
+    options: dict[str, Any] = {
+        "batches_per_step": training.batches,
+        "accumulation_and_replication_reduction_type": 0 if training.add else 1,
+        "mean_accumulation_and_replication_reduction_strategy": 0 if training.running else 1,
+        "loss_scaling": 1.0 if training.precision in ("O1", "O2") else training.scale,
+        "auto_recomputation": training.recomputation,
+        "enable_fp16": training.precision == "half",
+        "enable_pipelining": training.pipelining,
+        "need_avg_shard": training.average,
+    }
+    if training.accumulation is not None:
+        options |= {
+            "enable_gradient_accumulation": True,
+            "accumulation_factor": training.accumulation,
+        }
+    if training.replicas is not None:
+        options |= {
+            "enable_replicated_graphs": True,
+            "replicated_graph_count": training.replicas,
+        }
+    config = {
+        "num_ipus": training.stages * (training.replicas or 1),
+        "enable_manual_shard": training.stages > 1,
+        "micro_batch_size": 1 if training.fixed else training.micro,
+    }
+    return options, config
+
+
+class OnIpu:
+    """A training on the IPU Model.
+
+    Args:
+        training: what is run.
+        built: its program.
+        scope: of that.
+        folder: for checkpoints.
+    """
+
+    def __init__(self, training: Training, built: Program, scope: Any, folder: Path) -> None:
+        self._training, self._folder = training, folder
+        self._built, self._scope = built, scope
+        self._executor = paddle.static.Executor(paddle.IPUPlace())
+        self._results = Results()
+        self._compile()
+
+    def train(self) -> Arrays:
+        """Every fetch of all micro-batches, and the variables after them."""
+        training = self._training
+        for run in range(training.runs):
+            if run == training.resume:
+                self._resume()
+            feed = feed_of(training, run)
+            if run == training.handover and training.parts == 1 and not training.half:
+                loss = self._by_paddle(feed)
+            else:
+                loss = self._run(feed)
+            if self._built.scheduler is not None:
+                step(self._built.scheduler, loss)
+            if run + 1 == training.evaluate:
+                self._evaluate(feed)
+        self._program.weights_to_host()
+        for name in variables(self._built.main):
+            self._results.add(name, read(self._scope, name))
+        return self._results.joined()
+
+    def _compile(self) -> None:
+        options, config = options_of(self._training)
+        self._strategy = strategy(options, **config)
+        compiler = paddle.static.IpuCompiledProgram(
+            self._built.main, scope=self._scope, ipu_strategy=self._strategy
+        )
+        self._program = compiler.compile(FEEDS, self._built.fetches)
+
+    def _run(self, feed: Feed) -> float:
+        found = self._executor.run(self._program, feed=feed, fetch_list=self._built.fetches)
+        axes = tuple(dict(self._program.axes).values())
+        for name, array in zip(self._built.values, found, strict=True):
+            assert array.shape[: len(axes)] == axes, (name, array.shape, axes)
+            for part in array.reshape(-1, *array.shape[len(axes) :]):
+                self._results.add(name, part)
+        return float(np.mean(found[0]))
+
+    def _by_paddle(self, feed: Feed) -> float:
+        """A run by Paddle's executor in the scope of the IPU."""
+        rows, losses = self._training.micro, []
+        executor = paddle.static.Executor(paddle.CPUPlace())
+        for number in range(self._training.batches):
+            batch = {name: array[number * rows :][:rows] for name, array in feed.items()}
+            with paddle.static.scope_guard(self._scope):
+                found = executor.run(self._built.main, feed=batch, fetch_list=self._built.fetches)
+            for name, array in zip(self._built.values, found, strict=True):
+                self._results.add(name, array)
+            losses.append(np.mean(found[0]))
+        return float(np.mean(losses))
+
+    def _evaluate(self, feed: Feed) -> None:
+        """A run that changes nothing."""
+        self._strategy.set_options({"runtime_options.enable_eval": True})
+        self._executor.run(self._program, feed=feed, fetch_list=self._built.fetches)
+        self._strategy.set_options({"runtime_options.enable_eval": False})
+
+    def _resume(self) -> None:
+        """Goes on with another program in another scope, by a checkpoint."""
+        training, before, path = self._training, self._built, str(self._folder / "checkpoint")
+        if training.moved:
+            self._training = replace(training, stages=1, pipelining=False, average=False)
+        built, scope = started(self._training, training.seed + 1)
+        source, self._built = self._scope, built
+        if training.early:
+            self._scope = scope
+            self._compile()
+        with paddle.static.scope_guard(source):
+            if training.way == "state_dict":
+                paddle.save(before.main.state_dict(), path)
+            else:
+                paddle.static.save(before.main, path)
+        with paddle.static.scope_guard(scope):
+            if training.way == "state_dict":
+                built.main.set_state_dict(paddle.load(path))
+            elif training.way == "save":
+                paddle.static.load(built.main, path)
+            else:
+                state = paddle.static.load_program_state(path)
+                paddle.static.set_program_state(built.main, state)
+        if before.scheduler is not None:
+            kept = str(self._folder / "scheduler")
+            paddle.save(before.scheduler.state_dict(), kept)
+            built.scheduler.set_state_dict(paddle.load(kept))
+        if not training.early:
+            self._scope = scope
+            self._compile()
+
+
+def first_variables(built: Built, scope: Any) -> Arrays:
+    """Copies of everything that the program keeps."""
+    return {name: read(scope, name) for name in variables(built.main)}

@@ -1,0 +1,74 @@
+"""Whether two runs of a training differ by more than rounding.
+
+Two right evaluations differ in their roundings, and a training magnifies that by a factor that no
+fixed tolerance knows. So Paddle trains again from numbers that are changed in their last place.
+With ``y`` its plain result, ``y_k`` those of changed runs and ``g`` that of the IPU,
+
+    |g - y| <= FACTOR * max_k |y_k - y| + LEAST * |y|     (Euclidean norms of whole tensors).
+
+In half, gradients below its smallest number become 0: as many elements may be off by that each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+FACTOR = 8.0
+LEAST = {False: 1e-6, True: 2e-3}
+"""Of the expected tensor's norm, in float32 and in half."""
+SMALLEST = {False: 0.0, True: 2.0**-24}
+UNIT = {False: 2.0**-23, True: 2.0**-11}
+"""By how much of itself a number is changed: its last place, or that of half."""
+
+
+class Nudge:
+    """Changes each float by :data:`UNIT`, up or down at random.
+
+    Args:
+        half: whether by the last place of half.
+        seed: of the draws.
+    """
+
+    def __init__(self, half: bool, seed: int) -> None:
+        self._half = half
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """The arrays, changed."""
+        return {name: self._changed(array) for name, array in arrays.items()}
+
+    def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
+        """A gradient, changed; where its terms cancel, they were as large as those elsewhere."""
+        size = norm(gradient) / np.sqrt(max(gradient.size, 1))
+        return np.float32(gradient + self._steps(gradient) * (np.abs(gradient) + size))
+
+    def _changed(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype != np.float32:
+            return array
+        return np.float32(array * (1 + self._steps(array)))
+
+    def _steps(self, array: np.ndarray) -> np.ndarray:
+        return UNIT[self._half] * self._rng.choice([-1.0, 1.0], array.shape)
+
+
+def norm(array: np.ndarray) -> float:
+    return float(np.linalg.norm(np.asarray(array, np.float64)))
+
+
+def off(got: np.ndarray, expected: np.ndarray, noisy: list[np.ndarray], half: bool) -> str:
+    """What is wrong with a tensor, "" if nothing is."""
+    if got.shape != expected.shape:
+        return f"shape {got.shape}, expected {expected.shape}"
+    if not half and got.dtype != expected.dtype:
+        return f"dtype {got.dtype}, expected {expected.dtype}"
+    if not np.isfinite(expected).all() or not all(np.isfinite(one).all() for one in noisy):
+        # A training that diverged is compared no further.
+        return ""
+    error = norm(np.float64(got) - expected)
+    noise = max((norm(np.float64(one) - expected) for one in noisy), default=0.0)
+    lost = SMALLEST[half] * np.sqrt(expected.size)
+    if error <= FACTOR * noise + LEAST[half] * norm(expected) + lost:
+        return ""
+    return f"error {error:.3g}, noise {noise:.3g}, norm {norm(expected):.3g}"
