@@ -35,7 +35,7 @@ CORE_OF_OLDEST = -m "not long and not thorough and not newest and not same"
 
 .PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports
 .PHONY: test test-all core core-2.6 every every-2.6 every-3.0 every-3.1 every-3.2 examples verify-bert onnx-nodes
-.PHONY: steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
+.PHONY: fuzz steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
@@ -155,6 +155,12 @@ verify-bert: venv  ## compare the small BERT's first steps with Paddle's CPU exe
 
 onnx-nodes: venv  ## run ONNX's node tests as of opset 11; ARGS="--only PATTERN" runs some
 	$(RUN)/python -m tests.operators.onnx_nodes.run $(ARGS)
+
+KIND ?= operators
+CASES ?= 2000
+SEED ?= 0
+fuzz: venv  ## try random cases beside Paddle's CPU executor; KIND=operators CASES=2000 SEED=1 LEDGER=--ledger
+	$(RUN)/python -m tests.differential $(KIND) --cases $(CASES) --seed $(SEED) $(LEDGER)
 
 steps: venv venv-2.6  ## compare the lowered steps with those of another checkout; OTHER=../before
 	$(RUN)/python -m tools.lowered_steps compare $(OTHER) --paddle26-python $(abspath .venv-2.6/bin/python)

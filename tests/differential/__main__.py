@@ -11,6 +11,7 @@ import importlib
 import sys
 import time
 
+from tests.differential.ledger import append
 from tests.differential.tally import Tally
 
 KINDS = ("operators", "training", "files")
@@ -22,11 +23,15 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=2000, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of all of them (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--ledger", action="store_true", help="add it to docs/differential.jsonl")
     options = parser.parse_args()
     start = time.monotonic()
     explore = importlib.import_module(f"tests.differential.{options.kind}.explore").explore
     tally: Tally = explore(options.cases, options.seed, first=options.first)
-    show(tally, options.kind, options.seed, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    show(tally, options.kind, options.seed, seconds)
+    if options.ledger:
+        append(tally, options.kind, options.seed, options.first, seconds)
     return 1 if tally.findings else 0
 
 
@@ -36,7 +41,10 @@ def show(tally: Tally, kind: str, seed: int, seconds: float) -> None:
         where = f"seed {finding.seed}, case {finding.number}"
         sys.stdout.write(f"\n== {finding.title}   ({where})\n{finding.detail}\n")
     counts = ", ".join(f"{count} {name}" for name, count in tally.outcomes.most_common())
-    sys.stdout.write(f"\n{kind}: {tally.cases} cases of seed {seed}, {seconds:.0f} s: {counts}\n")
+    sys.stdout.write(
+        f"\n{kind}: {tally.cases} cases of seed {seed}, {seconds:.0f} s, "
+        f"{tally.cases / max(seconds, 1e-9):.1f} a second: {counts}\n"
+    )
 
 
 if __name__ == "__main__":

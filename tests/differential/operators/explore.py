@@ -1,0 +1,173 @@
+"""Tries random cases on Paddle's CPU executor and on the IPU Model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import paddle
+
+import paddle_ipu
+from tests.differential.operators.explained import explanation
+from tests.differential.operators.ipu_model import Outcome, outcomes
+from tests.differential.operators.shrink import shrunk
+from tests.differential.operators.use import Case, DType, Tensor, Use
+from tests.differential.operators.verdict import Verdict, compare, is_rounding, same_bits
+from tests.differential.operators.worker import Answer, Paddle
+from tests.differential.tally import Finding, Tally
+
+BATCH = 250
+
+
+def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
+    """Tries cases `first` to `first + cases` of a seed.
+
+    Args:
+        cases: how many.
+        seed: of all of them.
+        first: number of the first.
+    """
+    paddle_ipu.activate()
+    paddle.enable_static()
+    search = _Search(Paddle(), seed)
+    try:
+        search.run(cases, first)
+    finally:
+        search.paddle.close()
+        paddle.disable_static()
+    return search.tally
+
+
+class _Search:
+    def __init__(self, paddles: Paddle, seed: int) -> None:
+        self.paddle = paddles
+        self.tally = Tally()
+        self._seed = seed
+        self._shrunk: set[str] = set()
+
+    def run(self, cases: int, first: int) -> None:
+        """Tries all cases, in batches; Paddle runs the next batch meanwhile."""
+        end = first + cases
+        ranges = [range(at, min(at + BATCH, end)) for at in range(first, end, BATCH)]
+        with ThreadPoolExecutor(1) as pool:
+            following = pool.submit(self._answers, ranges[0]) if ranges else None
+            for at, numbers in enumerate(ranges):
+                assert following is not None
+                answers = following.result()
+                if at + 1 < len(ranges):
+                    following = pool.submit(self._answers, ranges[at + 1])
+                self._try_batch(numbers, answers, pool)
+                sys.stderr.write(f"{numbers.stop - first} cases: {dict(self.tally.outcomes)}\n")
+
+    def _answers(self, numbers: range) -> list[Answer]:
+        return self.paddle.answers([(self._seed, number) for number in numbers])
+
+    def _try_batch(
+        self, numbers: Sequence[int], answers: Sequence[Answer], pool: ThreadPoolExecutor
+    ) -> None:
+        kinds: dict[bool, list[int]] = {False: [], True: []}
+        for at, answer in enumerate(answers):
+            self.tally.subjects[answer.subject] += 1
+            if answer.crashed:
+                self.tally.outcomes["Paddle crashed"] += 1
+            elif answer.refused or answer.case is None:
+                self.tally.outcomes["refused by Paddle"] += 1
+            else:
+                kinds[answer.case.training].append(at)
+        for places in kinds.values():
+            ours = outcomes([case for at in places if (case := answers[at].case) is not None])
+            for at, outcome in zip(places, ours, strict=True):
+                verdict = compare(answers[at], outcome, self.paddle.random)
+                if verdict.title:
+                    # Paddle's process is busy with the next batch; this waits for it.
+                    checked = pool.submit(self._checked, answers[at], outcome, verdict)
+                    verdict = checked.result()
+                self.tally.outcomes[verdict.outcome] += 1
+                if verdict.title:
+                    self._report(numbers[at], answers[at], verdict, pool)
+
+    def _checked(self, answer: Answer, outcome: Outcome, verdict: Verdict) -> Verdict:
+        """The verdict, unless rounding, Paddle's undefined results or a known cause explain it."""
+        case = answer.case
+        assert case is not None
+        if row := explanation(case, verdict.title, verdict.detail):
+            return Verdict("known, to be mended" if row.open else "explained")
+        if verdict.outcome != "differs":
+            return verdict
+        again, double, *others = self.paddle.answers(
+            [case, _in_double(case), *(_moved(case, up) for up in (True, False))]
+        )
+        if not same_bits(again.results, answer.results):
+            return Verdict("undefined in Paddle")
+        if len(case.steps) == 1:
+            others = []
+        if any(
+            is_rounding(verdict.fetch, outcome.results, answer.results, other.results)
+            for other in (double, *others)
+        ):
+            return Verdict("agrees within Paddle's rounding")
+        return verdict
+
+    def _report(
+        self, number: int, answer: Answer, verdict: Verdict, pool: ThreadPoolExecutor
+    ) -> None:
+        case, detail = answer.case, verdict.detail
+        assert case is not None
+        if verdict.title not in self._shrunk:
+            self._shrunk.add(verdict.title)
+            small = pool.submit(shrunk, case, verdict.title, self._titles).result()
+            if small is not case:
+                (verdict,) = self._verdicts([small])
+                detail = f"{verdict.detail}\nshrunk to\n{small}\nfrom"
+        self.tally.findings.append(Finding(self._seed, number, verdict.title, f"{detail}\n{case}"))
+
+    def _titles(self, cases: Sequence[Case]) -> list[str]:
+        return [verdict.title for verdict in self._verdicts(cases)]
+
+    def _verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
+        answers = self.paddle.answers(cases)
+        verdicts = [Verdict("refused by Paddle") for _ in cases]
+        for training in (False, True):
+            places = [
+                at
+                for at, answer in enumerate(answers)
+                if answer.results and cases[at].training == training
+            ]
+            ours = outcomes([cases[at] for at in places])
+            for at, outcome in zip(places, ours, strict=True):
+                verdicts[at] = compare(answers[at], outcome, self.paddle.random)
+        return verdicts
+
+
+def _in_double(case: Case) -> Case:
+    """The case with float64 where it has float32."""
+
+    def double(use: Use) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            if tensor.dtype == "float32":
+                wide = Tensor(tensor.array.astype(np.float64), "float64", tensor.constant)
+                use = use.with_operand(name, at, wide)
+        attributes = {
+            name: DType("float64") if value == DType("float32") else value
+            for name, value in use.attributes.items()
+        }
+        return replace(use, attributes=attributes)
+
+    return replace(case, steps=tuple(double(use) for use in case.steps))
+
+
+def _moved(case: Case, up: bool) -> Case:
+    """The case with each float32 operand changed in its last bit."""
+
+    def moved(use: Use) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            if tensor.dtype == "float32":
+                with np.errstate(all="ignore"):
+                    array = np.nextafter(tensor.array, np.float32(np.inf if up else -np.inf))
+                use = use.with_operand(name, at, replace(tensor, array=array))
+        return use
+
+    return replace(case, steps=tuple(moved(use) for use in case.steps))

@@ -1,0 +1,121 @@
+"""Whether two answers to a case agree, and if not, what a finding says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.differential.operators.ipu_model import Outcome
+from tests.differential.operators.use import Array
+from tests.differential.operators.worker import Answer
+from tests.operators.compare import assert_same
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a case.
+
+    Attributes:
+        outcome: one of those that :class:`~tests.differential.tally.Tally` counts.
+        title: of a finding, "" for none; the same for cases that may have one cause.
+        detail: what a finding says beside the case.
+        fetch: which result differs.
+    """
+
+    outcome: str
+    title: str = ""
+    detail: str = ""
+    fetch: str = ""
+
+
+def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict:
+    """Compares Paddle's answer with ours.
+
+    Args:
+        random: operators whose results are random; of them shape and dtype are compared.
+    """
+    case = answer.case
+    assert case is not None
+    if outcome.not_supported:
+        return Verdict("not supported")
+    if outcome.error:
+        return Verdict("fails", f"{case.subject}: {_kind(outcome.error)}", outcome.error[:1500])
+    for what, expected in answer.results.items():
+        got = outcome.results[what]
+        same_form = (got.shape, got.dtype) == (expected.shape, expected.dtype)
+        if same_form and any(use.op in random for use in case.steps):
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                assert_same(got=got, expected=expected, what=what)
+        except AssertionError as error:
+            detail = f"{error}\ngot {_short(got)}\nexpected {_short(expected)}"
+            title = f"{case.subject}: {_difference(got, expected)}"
+            if what.startswith("gradient"):
+                title += " of a gradient"
+            return Verdict("differs", title, detail, what)
+    return Verdict("agrees")
+
+
+def is_rounding(
+    what: str, ours: Mapping[str, Array], paddles: Mapping[str, Array], others: Mapping[str, Array]
+) -> bool:
+    """Whether a result is about as far from Paddle's as Paddle's in double precision is.
+
+    Args:
+        what: the name of the result.
+        ours: results of the IPU Model.
+        paddles: Paddle's.
+        others: Paddle's in float64, or of inputs that differ in the last bit.
+    """
+    if what not in others or others[what].shape != paddles[what].shape:
+        return False
+    got, expected, other = (np.asarray(array[what]) for array in (ours, paddles, others))
+    if got.dtype != expected.dtype or got.dtype.kind not in "f":
+        return got.dtype == expected.dtype and not np.array_equal(other, expected)
+    spread, distance = _distance(other, expected), _distance(got, expected)
+    return bool(np.isfinite(distance) and distance <= 4 * spread)
+
+
+def _distance(left: Array, right: Array) -> float:
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        return float(np.linalg.norm(np.where(same, 0.0, left - right)))
+
+
+def same_bits(left: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
+    """Whether two runs gave the same."""
+    return left.keys() == right.keys() and all(
+        left[name].shape == right[name].shape
+        and left[name].dtype == right[name].dtype
+        and np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind in "fc")
+        for name in left
+    )
+
+
+def _difference(got: Array, expected: Array) -> str:
+    if got.shape != expected.shape:
+        return "shape"
+    if got.dtype != expected.dtype:
+        return f"dtype {got.dtype}, not {expected.dtype}"
+    if expected.dtype.kind == "f":
+        if not np.array_equal(np.isnan(got), np.isnan(expected)):
+            return "NaN"
+        if not np.array_equal(np.isinf(got), np.isinf(expected)):
+            return "infinity"
+    return f"numbers of {expected.dtype}"
+
+
+def _kind(error: str) -> str:
+    """The error without what differs from case to case."""
+    line = error.strip().splitlines()[0][:120]
+    return re.sub(r"\s+", " ", re.sub(r"[\[(`'].*?[\])`']|\d+", "…", line))[:80]
+
+
+def _short(array: Array) -> str:
+    text = np.array2string(array, separator=", ", threshold=40, max_line_width=10**6)
+    return f"{array.dtype}{list(array.shape)} " + " ".join(text.split())

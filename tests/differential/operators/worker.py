@@ -1,0 +1,193 @@
+"""Paddle's side: draws cases and runs them on Paddle's CPU executor, in processes of its own.
+
+Kernels and shape inference may end the process. So one process knows the examples and runs nothing;
+it forks another for each request, and that one runs cases until it is done or dead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from tests.differential.operators.use import Array, Case
+
+SECONDS = 20
+"""How long a case may take before its process is ended."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What Paddle says of a case.
+
+    Attributes:
+        case: as it was drawn; None where its process died before.
+        results: name of a fetch -> its value; empty where Paddle gave none.
+        refused: Paddle's error, "" for none.
+        crashed: how the process ended, "" where it did not.
+        subject: the operator that was drawn.
+    """
+
+    case: Case | None = None
+    results: dict[str, Array] = field(default_factory=dict)
+    refused: str = ""
+    crashed: str = ""
+    subject: str = ""
+
+
+Source = tuple[int, int] | Case
+"""Seed and number of a case to draw, or a case."""
+
+
+class Paddle:
+    """Runs cases on Paddle's CPU executor.
+
+    Attributes:
+        random: operators whose results are random.
+        subjects: operators that are drawn.
+        tries: how many draws a case has at most.
+        crashes: operator -> how many of its uses ended a process of Paddle's.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other,), daemon=False)
+        self._process.start()
+        other.close()
+        self.random, self.subjects, self.tries = self._connection.recv()
+        self.crashes: Counter[str] = Counter()
+
+    def answers(self, sources: Sequence[Source]) -> list[Answer]:
+        """Paddle's answer to each case."""
+        done: list[Answer] = []
+        skipped = 0
+        while len(done) < len(sources):
+            self._connection.send((sources[len(done) :], skipped))
+            drawn = None
+            tries = skipped
+            while True:
+                kind, value = self._connection.recv()
+                if kind == "drawn":
+                    drawn = value
+                    tries += 1
+                elif kind == "answer":
+                    done.append(value)
+                    drawn, tries, skipped = None, 0, 0
+                else:
+                    break
+            if drawn is not None:
+                how = value or "ended early"
+                self.crashes[drawn.subject] += 1
+                if tries < self.tries and not isinstance(sources[len(done)], Case):
+                    skipped = tries
+                else:
+                    done.append(Answer(drawn, crashed=how, subject=drawn.subject))
+                    skipped = 0
+        return done
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._connection.send(None)
+        self._process.join()
+
+
+def _serve(connection: Connection) -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import paddle
+
+    import paddle_ipu
+    from tests.differential.operators.draw import TRIES, Drawing
+
+    paddle_ipu.activate()
+    paddle.enable_static()
+    paddle.disable_signal_handler()
+    drawing = Drawing.from_case_table()
+    connection.send((drawing.random, drawing.subjects, TRIES))
+    while (request := connection.recv()) is not None:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                _run_all(connection, *request, drawing.draw)
+                code = 0
+            finally:
+                os._exit(code)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        connection.send(("end", signal.Signals(-status).name if status < 0 else str(status or "")))
+
+
+def _run_all(
+    connection: Connection,
+    sources: Sequence[Source],
+    skipped: int,
+    draw: Callable[..., Iterator[Case]],
+) -> None:
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    warnings.simplefilter("ignore")
+    for at, source in enumerate(sources):
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        tries: Iterator[Case] = iter([source]) if isinstance(source, Case) else draw(*source)
+        left = itertools.islice(tries, skipped if at == 0 else 0, None)
+        connection.send(("answer", _answer(connection, left)))
+
+
+def _answer(connection: Connection, tries: Iterator[Case]) -> Answer:
+    from tests.differential.operators.program import write
+
+    answer = Answer()
+    for case in tries:
+        answer = Answer(case, subject=case.subject)
+        connection.send(("drawn", case))
+        try:
+            written = write([case])
+        except Exception as error:
+            answer.refused = _brief(error)
+            continue
+        try:
+            answer.results = run(written)
+        except Exception as error:
+            answer.refused = _brief(error)
+        else:
+            break
+    return answer
+
+
+def run(written: Any) -> dict[str, Array]:
+    """What Paddle's CPU executor gives for each fetch of a program with one case."""
+    import paddle
+
+    results = paddle.static.Executor(paddle.CPUPlace()).run(
+        written.program,
+        feed=dict(written.feed),
+        fetch_list=list(written.fetches.values()),
+        scope=written.scope(),
+    )
+    return {
+        what: np.array(array) for (_, what), array in zip(written.fetches, results, strict=True)
+    }
+
+
+def _brief(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith(("InvalidArgument", "(InvalidArgument", "(Un", "(Not", "(Out", "(Pre")):
+            return line[:300]
+    return " ".join(lines)[:300] if lines else "?"
+
+
+if __name__ == "__main__":
+    sys.exit("python -m tests.differential operators")
