@@ -1,4 +1,4 @@
-"""Unary functions and activations."""
+"""Translators of unary functions and of activations without a break in their derivative."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from paddle_ipu.ops.result_types import as_float
 
 
 def _unary(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers an operator that one PopART operator computes as Paddle does."""
+
     @translator(paddle_name, emits=(op_type,))
     def translate(context: TranslationContext) -> str:
         opset = context.graphcore if op_type.startswith("graphcore.") else context.onnx
@@ -43,6 +45,8 @@ for _paddle_name, _builder_name, _op_type in (
 
 
 def _of_floats(paddle_name: str, op_type: str) -> None:
+    """Registers a function of floats; Paddle's kernel casts integers to float32 first."""
+
     @translator(paddle_name, emits=(op_type, "Cast"))
     def translate(context: TranslationContext) -> str:
         opset = context.graphcore if op_type.startswith("graphcore.") else context.onnx
@@ -59,6 +63,8 @@ for _paddle_name, _op_type in (
 
 
 def _whole(paddle_name: str, op_type: str) -> None:
+    """Registers a rounding to integers; a tensor of integers stays as it is."""
+
     @translator(paddle_name, emits=(op_type, "Identity"))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
@@ -72,7 +78,10 @@ _whole("floor", "Floor")
 
 @translator("gelu", emits=("graphcore.Gelu", "graphcore.GeluErf"))
 def gelu(context: TranslationContext) -> str:
-    """``x * Phi(x)``, Phi by erf, or by tanh where ``approximate`` is set."""
+    """``x * Phi(x)``, Phi being the standard normal distribution function (arXiv:1606.08415).
+
+    Phi is computed by erf (``GeluErf``), or with ``approximate`` by tanh (``Gelu``).
+    """
     x = context.input("x")
     if context.attr("approximate", 0):
         return context.graphcore.gelu([x])
@@ -94,7 +103,7 @@ def rsqrt(context: TranslationContext) -> str:
 
 @translator("silu", "swish", emits=("graphcore.Swish",))
 def silu(context: TranslationContext) -> str:
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``: PopART's Swish with beta 1."""
     return context.graphcore.swish([context.input("x")])
 
 
@@ -112,17 +121,21 @@ def elu(context: TranslationContext) -> str:
 
 @translator("selu", emits=("Selu",))
 def selu(context: TranslationContext) -> str:
-    """``scale`` times ELU with ``alpha``."""
+    """``scale * x`` where positive, ``scale * alpha * (exp(x) - 1)`` below (arXiv:1706.02515)."""
     alpha, scale = float(context.attr("alpha")), float(context.attr("scale"))
     return context.onnx.selu([context.input("x")], alpha, scale)
 
 
 @translator("celu", emits=("Elu", "Mul", "Less", "Where", "Exp", "Sub"))
 def celu(context: TranslationContext) -> str:
-    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (arXiv:1704.07483).
+
+    Expressed as ``alpha * Elu(x / alpha)``. A negative ``alpha`` changes the sign of the operand,
+    and the exponential is written out.
+    """
     x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
     if alpha < 0:
-        # x / alpha is positive below zero, where an ELU is straight.
+        # With alpha < 0, x / alpha is positive where x is negative, and Elu would be the identity.
         below, zero = context.onnx.less([x, context.const_like(0.0, x)]), context.const_like(0.0, x)
         inner = context.onnx.mul(
             [context.onnx.where([below, x, zero]), context.const_like(1.0 / alpha, x)]
@@ -136,7 +149,7 @@ def celu(context: TranslationContext) -> str:
 
 @translator("softplus", emits=("Softplus", "Mul", "Greater", "Where"))
 def softplus(context: TranslationContext) -> str:
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x`` is above the threshold."""
+    """``log(1 + exp(beta * x)) / beta``; ``x`` where ``beta * x`` exceeds ``threshold``."""
     x = context.input("x")
     beta, threshold = float(context.attr("beta", 1.0)), float(context.attr("threshold", 20.0))
     scaled = x if beta == 1.0 else context.onnx.mul([x, context.const_like(beta, x)])
@@ -149,14 +162,14 @@ def softplus(context: TranslationContext) -> str:
 
 @translator("logsigmoid", emits=("Neg", "Softplus"))
 def logsigmoid(context: TranslationContext) -> str:
-    """``-log(1 + exp(-x))``."""
+    """``log(sigmoid(x))``, computed as ``-softplus(-x)``, which does not overflow."""
     negative = context.onnx.neg([context.input("x")])
     return context.onnx.neg([context.onnx.softplus([negative])])
 
 
 @translator("mish", emits=("Softplus", "Tanh", "Mul"), limits="lambda must be 20")
 def mish(context: TranslationContext) -> str:
-    """``x * tanh(log(1 + exp(x)))``."""
+    """``x * tanh(softplus(x))`` (arXiv:1908.08681)."""
     bound = float(context.attr("lambda", 20.0))
     if bound != 20.0:
         raise context.refuse(
@@ -183,6 +196,8 @@ def stanh(context: TranslationContext) -> str:
 
 
 def _logarithm(paddle_name: str, base: float) -> None:
+    """Registers a logarithm: ``log(x) / log(base)``, the factor folded to one constant."""
+
     @translator(paddle_name, emits=("Log", "Mul", "Cast"))
     def translate(context: TranslationContext) -> str:
         x = as_float(context, "x")

@@ -1,7 +1,7 @@
-"""Diagonals, windows, channels and views: elements in another order, at places that are known.
+"""Translators that move elements to positions known at compile time: diagonals, windows, frames.
 
 Which element goes where follows from shapes and attributes alone, so most of these operators are
-a Gather with a constant index, whose gradient adds up what several places read.
+a Gather with a constant index. Its gradient sums over the results that read the same element.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paddle_ipu.ops.registry import translator
 def _padded(
     context: TranslationContext, x: str, pairs: Sequence[tuple[int, int]], fill: float = 0.0
 ) -> str:
-    """`x` with `fill` before and after each axis."""
+    """`x` with `fill` before and after each axis; `pairs` has (before, after) for each."""
     if not any(before or after for before, after in pairs):
         return x
     widths = [before for before, _ in pairs] + [after for _, after in pairs]
@@ -31,7 +31,7 @@ def _padded(
 
 
 def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> str:
-    """The elements at `places` along `axis`, which becomes the axes of `places`."""
+    """The elements at indices `places` along `axis`, which is replaced by the axes of `places`."""
     shape = context.shape(x)
     axis %= len(shape)
     index = context.const(places.reshape(-1), "int32")
@@ -40,7 +40,7 @@ def _picked(context: TranslationContext, x: str, places: Array, axis: int) -> st
 
 
 def _picked_from_all(context: TranslationContext, x: str, places: Array) -> str:
-    """The elements at `places`, counted through the whole tensor."""
+    """The elements at flat (row-major) indices `places`."""
     return _picked(context, context.reshape(x, [product(context.shape(x))]), places, 0)
 
 
@@ -48,14 +48,31 @@ def _picked_from_all(context: TranslationContext, x: str, places: Array) -> str:
 
 
 def places_of_diagonal(rows: int, columns: int, offset: int) -> Array:
-    """The indices of a diagonal's elements in a matrix, counted row by row."""
+    """Flat indices of a diagonal's elements in a row-major matrix.
+
+    Args:
+        rows: number of rows.
+        columns: number of columns.
+        offset: 0 for the main diagonal, positive above it, negative below.
+
+    Returns:
+        The indices, int64 [length of the diagonal].
+    """
     return np.arange(rows * columns).reshape(rows, columns).diagonal(offset).copy()
 
 
 def diagonal_of(
     context: TranslationContext, x: str, axis1: int, axis2: int, offset: int = 0
 ) -> str:
-    """The diagonal of two axes, as the last one; `offset` counts to the right of the main one."""
+    """The diagonal of the matrices that two axes span, as the last axis.
+
+    Args:
+        context: of the node.
+        x: the tensor.
+        axis1: axis of the rows, not negative.
+        axis2: axis of the columns, not negative.
+        offset: 0 for the main diagonal, positive above it, negative below.
+    """
     rest = [axis for axis in range(context.rank(x)) if axis not in (axis1, axis2)]
     x = context.transpose(x, [*rest, axis1, axis2])
     *lead, rows, columns = context.shape(x)
@@ -65,7 +82,7 @@ def diagonal_of(
 
 @translator("diagonal", emits=("Transpose", "Reshape", "Gather"))
 def diagonal(context: TranslationContext) -> str:
-    """The diagonal of the matrices that two axes span, as a new last axis."""
+    """The diagonal of the matrices that ``axis1`` and ``axis2`` span, as a new last axis."""
     x = context.input("x")
     rank = context.rank(x)
     axis1, axis2 = int(context.attr("axis1", 0)) % rank, int(context.attr("axis2", 1)) % rank
@@ -74,13 +91,13 @@ def diagonal(context: TranslationContext) -> str:
 
 @translator("trace", emits=("Transpose", "Reshape", "Gather", "ReduceSum"))
 def trace(context: TranslationContext) -> str:
-    """The sum of the diagonal of two axes."""
-    found = diagonal(context)
-    return context.onnx.reducesum([found], [context.rank(found) - 1], 0)
+    """The sum of the diagonal of the matrices that ``axis1`` and ``axis2`` span."""
+    diagonals = diagonal(context)
+    return context.onnx.reducesum([diagonals], [context.rank(diagonals) - 1], 0)
 
 
 def _places_on_diagonal(size: int, offset: int) -> Array:
-    """For each element of a square matrix its place on the diagonal, `size` where it is not."""
+    """For each element of a square matrix its index on the diagonal, `size` where it is off it."""
     full = size + abs(offset)
     places = np.full((full, full), size)
     places[np.diag_indices(size)[0] + max(-offset, 0), np.arange(size) + max(offset, 0)] = (
@@ -91,7 +108,11 @@ def _places_on_diagonal(size: int, offset: int) -> Array:
 
 @translator("diag", emits=("Pad", "Gather", "Reshape"))
 def diag(context: TranslationContext) -> str:
-    """A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector."""
+    """A vector [n] as the diagonal of a matrix, or the diagonal of a matrix as a vector.
+
+    Elements off the diagonal are ``padding_value``. The matrix is gathered from the vector with
+    that value appended.
+    """
     x, offset = context.input("x"), int(context.attr("offset", 0))
     shape = context.shape(x)
     if len(shape) == 2:
@@ -104,7 +125,10 @@ def diag(context: TranslationContext) -> str:
 
 @translator("diag_embed", emits=("graphcore.Detach", "Pad", "Gather", "Reshape", "Transpose"))
 def diag_embed(context: TranslationContext) -> str:
-    """The last axis as the diagonal of matrices, zero elsewhere; Paddle has no gradient."""
+    """The last axis as the diagonal of matrices in axes ``dim1`` and ``dim2``, zeros elsewhere.
+
+    Paddle's operator has no gradient, so none passes here.
+    """
     x = context.graphcore.detach([context.input("input")])
     offset = int(context.attr("offset", 0))
     *lead, size = context.shape(x)
@@ -124,12 +148,13 @@ def diag_embed(context: TranslationContext) -> str:
 
 
 def _windows(context: TranslationContext, height: int, width: int) -> tuple[Array, list[int]]:
-    """Where each element of each window stands in the padded image, and its size.
+    """Flat indices of the elements of each window in the padded image.
 
-    The places are [kernel height * kernel width, windows], row by row.
+    Returns:
+        Indices [kernel height * kernel width, number of windows], and the padded [height, width].
 
     Raises:
-        NotSupported: the image is smaller than a window.
+        NotSupported: the padded image is smaller than a window.
     """
     kernel, strides = context.ints("kernel_sizes"), context.ints("strides")
     dilations = context.ints("dilations")
@@ -153,7 +178,7 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
 
 @translator("unfold", emits=("Pad", "Reshape", "Gather"))
 def unfold(context: TranslationContext) -> str:
-    """The windows of an image [N, C, H, W] as columns: [N, C * kernel, windows]."""
+    """im2col: the windows of an image [N, C, H, W] as columns [N, C * kernel size, windows]."""
     x = context.input("x")
     count, channels, height, width = context.shape(x)
     places, padded = _windows(context, height, width)
@@ -166,14 +191,14 @@ def unfold(context: TranslationContext) -> str:
 
 
 def _added_up(context: TranslationContext, x: str, places: Array, axis: int, size: int) -> str:
-    """The sums of the elements that have the same place along `axis`; one axis of that size."""
+    """Sums of the elements with equal indices `places` along `axis`, which gets length `size`."""
     index = context.const(places.reshape(-1), "int32")
     return context.graphcore.groupedscatterreduce([x, index], size, axis)
 
 
 @translator("fold", emits=("Reshape", "graphcore.ScatterReduce", "Slice"))
 def fold(context: TranslationContext) -> str:
-    """Columns [N, C * kernel, windows] added up to an image [N, C, H, W]."""
+    """col2im: columns [N, C * kernel size, windows] summed into an image [N, C, H, W]."""
     x = context.input("x")
     height, width = context.ints("output_sizes")
     places, padded = _windows(context, height, width)
@@ -193,21 +218,21 @@ def fold(context: TranslationContext) -> str:
 
 @translator("pixel_unshuffle", emits=("Reshape", "Transpose"))
 def pixel_unshuffle(context: TranslationContext) -> str:
-    """[N, C, H * r, W * r] to [N, C * r * r, H, W]."""
+    """Each r x r block of pixels to channels: [N, C, H * r, W * r] to [N, C * r * r, H, W]."""
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     factor = int(context.attr("downscale_factor", 1))
     count, channels, height, width = context.shape(x)
     height, width = height // factor, width // factor
-    apart = context.reshape(x, [count, channels, height, factor, width, factor])
-    turned = context.transpose(apart, [0, 1, 3, 5, 2, 4])
-    small = context.reshape(turned, [count, channels * factor * factor, height, width])
+    blocks = context.reshape(x, [count, channels, height, factor, width, factor])
+    transposed = context.transpose(blocks, [0, 1, 3, 5, 2, 4])
+    small = context.reshape(transposed, [count, channels * factor * factor, height, width])
     return channels_back(context, small, last)
 
 
 @translator("channel_shuffle", emits=("Reshape", "Transpose"))
 def channel_shuffle(context: TranslationContext) -> str:
-    """Channels of several groups dealt out in turn."""
+    """Channels interleaved between ``groups`` (ShuffleNet, arXiv:1707.01083)."""
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     shuffled = _dealt(context, x, int(context.attr("groups", 1)))
@@ -216,19 +241,25 @@ def channel_shuffle(context: TranslationContext) -> str:
 
 @translator("shuffle_channel", emits=("Reshape", "Transpose"))
 def shuffle_channel(context: TranslationContext) -> str:
-    """Channels of several groups dealt out in turn."""
+    """Channels of [N, C, H, W] interleaved between ``group`` groups: the older form of it."""
     return _dealt(context, context.input("x"), int(context.attr("group", 1)))
 
 
 def _dealt(context: TranslationContext, x: str, groups: int) -> str:
+    """Channels [groups, C / groups] transposed to [C / groups, groups]."""
     count, channels, height, width = context.shape(x)
-    apart = context.reshape(x, [count, groups, channels // groups, height, width])
-    return context.reshape(context.transpose(apart, [0, 2, 1, 3, 4]), context.shape(x))
+    split = context.reshape(x, [count, groups, channels // groups, height, width])
+    return context.reshape(context.transpose(split, [0, 2, 1, 3, 4]), context.shape(x))
 
 
 @translator("temporal_shift", emits=("Reshape", "Slice", "Pad", "Concat", "Transpose"))
 def temporal_shift(context: TranslationContext) -> str:
-    """The first channels from the step before, the next from the step after, the others as is."""
+    """Channels shifted along time (TSM, arXiv:1811.08383).
+
+    x is [N * seg_num, C, H, W]. The first ``shift_ratio * C`` channels come from the step before,
+    as many from the step after, the others stay; zeros enter at the ends. As in Paddle's kernel the
+    products with the ratio are taken in float32 and truncated.
+    """
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     shape = context.shape(x)
@@ -251,7 +282,7 @@ def temporal_shift(context: TranslationContext) -> str:
 
 @translator("frame", emits=("Gather", "Reshape"))
 def frame(context: TranslationContext) -> str:
-    """Overlapping frames of a signal: [..., length, frames], or [frames, length, ...]."""
+    """Overlapping frames of a signal: [..., length, frames], with axis 0 [frames, length, ...]."""
     x = context.input("x")
     axis, step = int(context.attr("axis", -1)), int(context.attr("hop_length"))
     length = int(context.attr("frame_length"))
@@ -262,7 +293,7 @@ def frame(context: TranslationContext) -> str:
 
 @translator("overlap_add", emits=("Reshape", "graphcore.ScatterReduce"))
 def overlap_add(context: TranslationContext) -> str:
-    """A signal of overlapping frames, added up where they overlap."""
+    """Frames in the layout of `frame`, summed into a signal ``hop_length`` apart."""
     x, step = context.input("x"), int(context.attr("hop_length"))
     shape = context.shape(x)
     if int(context.attr("axis", -1)) == 0:
@@ -281,7 +312,7 @@ def overlap_add(context: TranslationContext) -> str:
 
 @translator("broadcast_tensors", emits=("Expand",))
 def broadcast_tensors(context: TranslationContext) -> list[str]:
-    """Each tensor repeated to the shape they have together."""
+    """Each tensor expanded to the common broadcast shape."""
     tensors = context.inputs("input")
     dims = list(np.broadcast_shapes(*(tuple(context.shape(tensor)) for tensor in tensors)))
     return [context.onnx.expand([t, context.shape_const(dims)]) for t in tensors]
@@ -289,7 +320,10 @@ def broadcast_tensors(context: TranslationContext) -> list[str]:
 
 @translator("multiplex", emits=("Concat", "Reshape", "Mul", "Add", "Gather"))
 def multiplex(context: TranslationContext) -> str:
-    """Each row from the tensor that the index names for it."""
+    """Row i of the result is row i of the tensor number ``index[i]``.
+
+    The tensors are concatenated, and ``index[i] * rows + i`` is gathered.
+    """
     tensors, index = context.inputs("inputs"), context.input("index")
     rows = context.shape(tensors[0])[0]
     table = context.onnx.concat(tensors, 0)
@@ -305,7 +339,7 @@ def multiplex(context: TranslationContext) -> str:
     "repeat_interleave_with_tensor_index", emits=("Gather",), limits="the repeats must be constant"
 )
 def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
-    """Each slice along an axis repeated a number of times of its own."""
+    """Each slice along an axis repeated as often as its element of ``repeats``."""
     x = context.input("x")
     axis = int(context.attr("axis", 0)) % context.rank(x)
     places = np.repeat(np.arange(context.shape(x)[axis]), context.ints("repeats"))
@@ -314,13 +348,13 @@ def repeat_interleave_with_tensor_index(context: TranslationContext) -> str:
 
 @translator("trans_layout", emits=("Transpose",))
 def trans_layout(context: TranslationContext) -> str:
-    """Dimensions in another order."""
+    """A transposition that Paddle's layout pass inserts."""
     return context.onnx.transpose([context.input("x")], context.ints("perm"))
 
 
 @translator("crop", emits=("Slice",), limits="shape and offsets must be constant")
 def crop(context: TranslationContext) -> str:
-    """``shape`` elements from ``offsets`` on; -1 goes to the end."""
+    """The part of ``shape`` that begins at ``offsets``; -1 keeps an axis to its end."""
     x = context.input("x")
     starts, sizes = context.ints("offsets"), context.ints("shape")
     ends = [
@@ -333,7 +367,7 @@ def crop(context: TranslationContext) -> str:
 
 @translator("reverse", emits=("graphcore.Reverse",))
 def reverse(context: TranslationContext) -> str:
-    """The order of elements reversed along axes."""
+    """The order of elements reversed along axes; the older form of `flip`."""
     x = context.input("x")
     axes = [axis % context.rank(x) for axis in context.ints("axis")]
     return context.graphcore.reverse([x], axes)
@@ -341,5 +375,5 @@ def reverse(context: TranslationContext) -> str:
 
 @translator("npu_identity", emits=("Identity",))
 def npu_identity(context: TranslationContext) -> str:
-    """The tensor itself; the format of another device means nothing here."""
+    """The tensor itself: it changes an NPU's storage format, which an IPU does not have."""
     return context.onnx.identity([context.input("x")])

@@ -1,7 +1,8 @@
-"""Attention, as mathematics: whatever kernel a program names, the device has products and softmax.
+"""Attention written out as matrix products and softmax, whatever fused kernel Paddle names.
 
-``softmax(scale * q @ k^T + mask) @ v`` with dropout of the weights. Heads of k and v may be fewer
-than those of q by a factor: each serves several heads of q.
+``softmax(scale * q @ k^T + mask) @ v``, with dropout of the weights (arXiv:1706.03762). k and v
+may have fewer heads than q by a whole factor G: each then serves G heads of q (grouped queries,
+arXiv:2305.13245).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 _MASKED = -1e30
-"""Added to a score that does not count: its weight becomes exactly 0."""
+"""Added to a score that is masked: its weight becomes exactly 0."""
 
 
 def attend(
@@ -30,19 +31,27 @@ def attend(
     counts: str | None = None,
     heads_last: bool = False,
 ) -> str:
-    """q [B, H, S, D], k [B, H / G, T, D] and v [B, H / G, T, E] -> [B, H, S, E].
+    """Scaled dot-product attention.
 
     Args:
         context: of the node.
-        q: queries.
-        k: keys.
-        v: values.
-        scale: of the scores, ``1 / sqrt(D)`` by default.
-        mask: added to the scores [B, H, S, T], or truth values that say which count.
-        causal: position s sees positions up to s only.
-        dropout: probability with which a weight is left out; the others are scaled up.
-        counts: instead of a mask, truth values; where a query sees no key at all it gives 0.
-        heads_last: q, k, v and the result are [B, S, H, D].
+        q: queries [B, H, S, D].
+        k: keys [B, H / G, T, D].
+        v: values [B, H / G, T, E].
+        scale: factor of the scores, ``1 / sqrt(D)`` by default.
+        mask: added to the scores, broadcast to [B, H, S, T]; or booleans, True for a score that
+            counts.
+        causal: query s sees keys up to s only; S and T must be equal.
+        dropout: probability of zeroing a weight; the others are divided by ``1 - dropout``.
+        counts: booleans, True for a score that counts. Unlike with `mask`, a query that sees no
+            key gives 0 and not a mean of all values.
+        heads_last: q, k, v and the result have the layout [B, S, H, D].
+
+    Returns:
+        The result [B, H, S, E].
+
+    Raises:
+        NotSupported: the heads of k do not divide those of q, or `causal` with S other than T.
     """
     onnx = context.onnx
     if heads_last:
@@ -90,7 +99,7 @@ def attend(
 
 
 def _added(context: TranslationContext, mask: str, dtype: str) -> str:
-    """A mask of truth values as one that is added."""
+    """A mask in the form that is added to the scores."""
     if context.dtype(mask) != "bool":
         return context.cast(mask, dtype)
     zero, none = context.const(np.asarray(0.0), dtype), context.const(np.asarray(_MASKED), dtype)
@@ -98,7 +107,7 @@ def _added(context: TranslationContext, mask: str, dtype: str) -> str:
 
 
 def _for_groups(context: TranslationContext, mask: str, groups: int, shared: int) -> str:
-    """A mask [..., H or 1, S, T] against scores [B, groups, shared, S, T]."""
+    """A mask [..., H or 1, S, T] reshaped for scores [B, H / G, G, S, T]."""
     shape = context.shape(mask)
     if len(shape) < 3:
         return mask
@@ -108,12 +117,12 @@ def _for_groups(context: TranslationContext, mask: str, groups: int, shared: int
 
 
 def heads_first(context: TranslationContext, x: str) -> str:
-    """[B, S, H, D] as [B, H, S, D], or back."""
+    """[B, S, H, D] transposed to [B, H, S, D], or back."""
     return context.onnx.transpose([x], [0, 2, 1, 3])
 
 
 def dropout_rate(context: TranslationContext, name: str = "dropout") -> float:
-    """The node's attribute `name` in training, else 0."""
+    """Attribute `name` of the node in training, 0 in inference."""
     return 0.0 if context.attr("is_test", 0) else float(context.attr(name, 0.0))
 
 
@@ -125,7 +134,17 @@ def _flash(context: TranslationContext, q: str, k: str, v: str) -> list[str]:
 
 
 def refuse_statistics(context: TranslationContext, *names: str) -> None:
-    """Refuses to give what only a kernel's own backward reads."""
+    """Refuses a node whose results after the first are read.
+
+    A fused kernel writes them for its own backward pass only.
+
+    Args:
+        context: of the node.
+        *names: names of the results 1, 2, ... for the message.
+
+    Raises:
+        NotSupported: one of them is used.
+    """
     for at, name in enumerate(names, start=1):
         if at < len(context.node.outputs) and context.is_used(at):
             raise context.refuse(f"its result {name} cannot be read: it belongs to GPU kernels.")
@@ -141,16 +160,17 @@ KERNEL_RESULTS = ("softmax", "softmax_lse", "seed_offset")
     limits="only the output can be read; causal needs as many keys as queries",
 )
 def flash_attn(context: TranslationContext) -> list[str]:
-    """q, k, v [B, S, H, D] -> [B, S, H, D]."""
+    """Attention of q, k, v [B, S, H, D]; the result is [B, S, H, D]."""
     refuse_statistics(context, *KERNEL_RESULTS)
     return _flash(context, *(context.input(name) for name in "qkv"))
 
 
 def unpacked(context: TranslationContext, qkv: str) -> list[str]:
-    """[..., 3, H, D] -> q, k and v [..., H, D].
+    """Packed queries, keys and values [..., 3, H, D] as three tensors [..., H, D].
 
     Raises:
-        NotSupported: queries have more heads than keys: which share one, kernels do not agree.
+        NotSupported: the axis is not 3, as with grouped queries: kernels differ in which heads of q
+            share a head of k.
     """
     *outer, parts, heads, depth = context.shape(qkv)
     if parts != 3:
@@ -168,7 +188,7 @@ def unpacked(context: TranslationContext, qkv: str) -> list[str]:
     limits="only the output can be read; k and v must have as many heads as q",
 )
 def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
-    """qkv [B, S, 3, H, D] -> [B, S, H, D]."""
+    """`flash_attn` of packed qkv [B, S, 3, H, D]; the result is [B, S, H, D]."""
     refuse_statistics(context, *KERNEL_RESULTS)
     return _flash(context, *unpacked(context, context.input("qkv")))
 
@@ -180,7 +200,10 @@ def flash_attn_qkvpacked(context: TranslationContext) -> list[str]:
     "queries",
 )
 def memory_efficient_attention(context: TranslationContext) -> list[str]:
-    """query, key, value [B, S, H, D] and a bias [B, H, S, T] -> [B, S, H, D]."""
+    """Attention of query, key, value [B, S, H, D] with an additive bias [B, H, S, T].
+
+    A ``scale`` below zero stands for ``1 / sqrt(D)``.
+    """
     refuse_statistics(context, "logsumexp", "seed_and_offset")
     for name in ("cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k"):
         if context.has(name):
@@ -204,7 +227,7 @@ def memory_efficient_attention(context: TranslationContext) -> list[str]:
     limits="only the output can be read; sequences of one length; masks none and causal",
 )
 def fused_dot_product_attention(context: TranslationContext) -> list[str]:
-    """q, k, v [B, S, H, D] and a bias added to the scores -> [B, S, H, D]."""
+    """cuDNN's attention of q, k, v [B, S, H, D] with a bias added to the scaled scores."""
     refuse_statistics(context, "softmax_out", "rng_state")
     kind = str(context.attr("mask_type_str", "none"))
     if kind not in ("none", "causal") or context.has("cu_seqlen_q"):
@@ -229,7 +252,7 @@ def fused_dot_product_attention(context: TranslationContext) -> list[str]:
     "self_dp_attention", emits=("MatMul", "Transpose", "Mul", "Softmax", "Reshape", "Split")
 )
 def self_dp_attention(context: TranslationContext) -> str:
-    """x [B, S, 3, H, D], queries, keys and values -> [B, S, H, D], scores times `alpha`."""
+    """Attention of packed x [B, S, 3, H, D] with scores times ``alpha``; [B, S, H, D]."""
     q, k, v = unpacked(context, context.input("x"))
     return attend(context, q, k, v, scale=float(context.attr("alpha", 1.0)), heads_last=True)
 
@@ -238,10 +261,10 @@ def self_dp_attention(context: TranslationContext) -> str:
     "multihead_matmul", emits=("MatMul", "Transpose", "Mul", "Add", "Softmax", "Reshape", "Split")
 )
 def multihead_matmul(context: TranslationContext) -> str:
-    """The attention layer that Paddle's passes find: projections of x [B, S, N] included.
+    """An attention layer with its input projections, as Paddle's fusion passes write it.
 
-    Weights [N, 3, H, D] and biases [3, H, D] of queries, keys and values; `bias_qk` is added to
-    the scores, which are scaled by `alpha`; out is [B, S, H * D].
+    ``input`` is [B, S, N], ``w`` [N, 3, H, D] and ``bias`` [3, H, D], for queries, keys and values.
+    Scores are multiplied by ``alpha``, then ``bias_qk`` is added. The result is [B, S, H * D].
     """
     for name, value in (("transpose_q", False), ("transpose_k", True), ("transpose_v", False)):
         if bool(context.attr(name, value)) != value:
@@ -261,14 +284,14 @@ def multihead_matmul(context: TranslationContext) -> str:
 
 @translator("fused_softmax_mask", emits=("Add", "Softmax"))
 def fused_softmax_mask(context: TranslationContext) -> str:
-    """``softmax(x + mask)`` of x [B, H, S, T] along its last axis."""
+    """``softmax(x + mask)`` over the last axis of x [B, H, S, T]."""
     total = context.onnx.add([context.input("x"), context.input("mask")])
     return context.onnx.softmax([total], 3)
 
 
 @translator("fused_softmax_mask_upper_triangle", emits=("Add", "Softmax"))
 def fused_softmax_mask_upper_triangle(context: TranslationContext) -> str:
-    """Softmax of x [B, H, S, S] along its last axis, where row s has elements up to s only."""
+    """Causal softmax of x [B, H, S, S]: row s is over its elements up to s."""
     x = context.input("X")
     rows, columns = context.shape(x)[-2:]
     seen = np.where(np.tri(rows, columns, dtype=bool), 0.0, _MASKED)

@@ -1,4 +1,4 @@
-"""Batch normalisation, with the running statistics or with those of the batch."""
+"""Batch normalisation, by the running statistics or by those of the batch (arXiv:1502.03167)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ _CHANNELS_LAST = ("NHWC", "NDHWC", "NLC")
     limits="with running statistics, saved_mean and saved_variance cannot be read",
 )  # fmt: skip
 def batch_norm(context: TranslationContext) -> list[str | None]:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel.
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` for each channel.
 
-    Running statistics become ``momentum * old + (1 - momentum) * batch``, where the batch's
-    variance is that of the population; a batch of one element leaves x and them as they are.
-    Half precision is normalised in float32, as Paddle does. The saved results are the batch's mean
-    and 1 / standard deviation.
+    Running statistics become ``momentum * running + (1 - momentum) * batch``, with the population
+    variance of the batch; PopART's own update would happen in training mode only. A batch with one
+    element for each channel leaves x and the statistics as they are. Half precision is normalised
+    in float32, as Paddle does.
+
+    Results are y, the running mean and variance, and the batch's mean and ``1 / sqrt(variance +
+    epsilon)``.
     """
     return _BatchNorm(context).results()
 
 
 class _BatchNorm:
+    """One `batch_norm` node: its operands in float32 and x in a layout that PopART takes."""
+
     def __init__(self, context: TranslationContext) -> None:
         self.context = context
         x = context.input("x")
@@ -37,7 +42,7 @@ class _BatchNorm:
         channels = context.shape(self.mean)[0]
         self.scale = self._float("scale") if context.has("scale") else self._all(1.0, channels)
         self.bias = self._float("bias") if context.has("bias") else self._all(0.0, channels)
-        # Rows of channels, where they come last; PopART wants three dimensions at least.
+        # Channels last: [rows, channels, 1], since PopART wants at least three dimensions.
         rows = [product(self.shape) // max(channels, 1), channels, 1]
         last = len(self.shape) == 2 or context.attr("data_format", "NCHW") in _CHANNELS_LAST
         self.x = context.reshape(wide, rows) if last else wide
@@ -51,6 +56,7 @@ class _BatchNorm:
         return self.context.const(np.full(channels, number), "float32")
 
     def results(self) -> list[str | None]:
+        """The node's results, by the statistics that its attributes choose."""
         context = self.context
         is_test = bool(context.attr("is_test", 0))
         batch_in_test = is_test and bool(context.attr("trainable_statistics", 0))
@@ -72,10 +78,10 @@ class _BatchNorm:
             self._moved(self.variance, variance),
         )
         if batch_in_test:
-            # Paddle's derivative is that of the running statistics then.
+            # Paddle's kernel gives y by the batch's statistics, its gradient by the running ones.
             running = self._with_running(running_mean, running_variance)
-            apart = context.onnx.sub([y, running])
-            y = context.onnx.add([running, context.graphcore.detach([apart])])
+            difference = context.onnx.sub([y, running])
+            y = context.onnx.add([running, context.graphcore.detach([difference])])
         return [
             self._shaped(y),
             running_mean,
@@ -91,7 +97,7 @@ class _BatchNorm:
     def _with_batch(self) -> tuple[str, str, str]:
         """(y, mean, population variance) of the batch."""
         channels = self.context.shape(self.mean)[0]
-        # Given the running statistics PopART would update them itself, in training only.
+        # Placeholders for the running statistics, which PopART would update in training only.
         unused = [self._all(0.0, channels), self._all(1.0, channels)]
         outputs = self.context.onnx.batchnormalization(
             [self.x, self.scale, self.bias, *unused], 5, self.epsilon
@@ -99,6 +105,7 @@ class _BatchNorm:
         return outputs[0], outputs[3], outputs[4]
 
     def _moved(self, running: str, batch: str) -> str:
+        """``momentum * running + (1 - momentum) * batch``."""
         onnx, momentum = self.context.onnx, float(self.context.attr("momentum", 0.9))
         kept = onnx.mul([running, self.context.const(np.asarray(momentum), "float32")])
         moved = onnx.mul([batch, self.context.const(np.asarray(1.0 - momentum), "float32")])

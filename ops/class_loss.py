@@ -1,4 +1,4 @@
-"""Losses for many classes: a tree of decisions, margins between classes."""
+"""Losses over many classes: hierarchical sigmoid and softmax with margins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from paddle_ipu.ops.registry import translator
 
 
 def _paths(num_classes: int) -> tuple[Array, Array]:
-    """The inner nodes on the way to each class in the default tree, -1 past its end; and bits.
+    """The path of each class in the default tree, a complete binary heap.
 
-    Class c is leaf c + num_classes of a heap; the j-th node from the leaf is its number shifted
-    right by j + 1, less 1, and the decision there its bit j.
+    Class c is leaf ``c + num_classes``. The j-th inner node from the leaf is that number shifted
+    right by ``j + 1``, less 1; the decision there is its bit j (Paddle's ``SimpleCode``).
+
+    Returns:
+        Inner nodes [num_classes, depth], -1 past the end of a path, and decisions of that shape.
     """
     leaves = np.arange(num_classes, 2 * num_classes)
     depth = int(num_classes - 1).bit_length()
@@ -29,11 +32,12 @@ def _paths(num_classes: int) -> tuple[Array, Array]:
     limits="its inner results cannot be read",
 )  # fmt: skip
 def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
-    """Cross entropy of the decisions on the way to a class: [N, 1].
+    """Hierarchical sigmoid: the summed cross entropy of the decisions on a class's path, [N, 1].
 
-    The way is that of the default tree over ``num_classes``, or given as nodes [N, L] (below zero
-    past its end) and decisions [N, L]. Logits are clipped to [-40, 40], which the gradient, as in
-    Paddle, does not see; a step past the end counts as a logit of zero.
+    Without a ``path`` the tree is the default one over ``num_classes``. A given ``path`` [N, L]
+    lists nodes, negative past its end, and ``code`` [N, L] the decisions. Logits are clipped to
+    [-40, 40]; as in Paddle's kernel the gradient ignores the clip, and a step past the end counts
+    as a logit of zero, which adds log(2).
     """
     x, weight = context.input("x"), context.input("w")
     rows = context.shape(x)[0]
@@ -58,9 +62,9 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
         logits = context.onnx.add([logits, context.onnx.gather([bias, nodes], 0)])
     logits = context.onnx.where([past, zero, logits])
     bounds = context.const_like(-40.0, x), context.const_like(40.0, x)
-    still = context.graphcore.detach([logits])
-    clipped = context.onnx.clip([still, *bounds])
-    logits = context.onnx.add([clipped, context.onnx.sub([logits, still])])
+    detached = context.graphcore.detach([logits])
+    clipped = context.onnx.clip([detached, *bounds])
+    logits = context.onnx.add([clipped, context.onnx.sub([logits, detached])])
     scores = context.onnx.mul([context.cast(bits, context.dtype(x)), logits])
     scores = context.onnx.where([past, zero, scores])
     loss = context.onnx.sub([context.onnx.softplus([logits]), scores])
@@ -75,10 +79,10 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     limits="one rank",
 )  # fmt: skip
 def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
-    """Cross entropy of cosines [N, C], that of the label with margins m1, m2 and m3.
+    """Cross entropy of cosines [N, C] with margins on the label's (arXiv:1801.07698).
 
-    It becomes ``cos(m1 * acos(x) + m2) - m3``; all are multiplied with ``scale``. Results are the
-    softmax and the loss [N, 1].
+    The label's cosine becomes ``cos(margin1 * acos(x) + margin2) - margin3``; then all cosines are
+    multiplied by ``scale``. Results: the softmax [N, C] and the loss [N, 1].
     """
     if int(context.attr("nranks", 1)) != 1:
         raise context.refuse("classes over several ranks are not supported; use nranks=1.")

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice."""
+"""Translators of comparisons, logic and selection."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from paddle_ipu.ops.registry import translator
 
 
 def _common(context: TranslationContext) -> tuple[str, str]:
+    """Operands x and y, y cast to x's dtype."""
     x, y = context.input("x"), context.input("y")
     if context.dtype(x) != context.dtype(y):
         y = context.cast(y, context.dtype(x))
@@ -17,7 +18,7 @@ def _common(context: TranslationContext) -> tuple[str, str]:
 
 
 def _ordered(context: TranslationContext) -> list[str]:
-    """The two as numbers, since PopART has no order of truth values."""
+    """Operands x and y, booleans as int32: PopART does not order booleans."""
     pair = _common(context)
     if context.dtype(pair[0]) == "bool":
         return [context.cast(side, "int32") for side in pair]
@@ -50,14 +51,14 @@ def greater_than(context: TranslationContext) -> str:
 
 @translator("less_equal", emits=("Less", "Equal", "Or", "Cast"))
 def less_equal(context: TranslationContext) -> str:
-    """``x <= y``; False where either is NaN."""
+    """``x <= y``, as Less or Equal; False where either is NaN."""
     pair = _ordered(context)
     return context.onnx.logical_or([context.onnx.less(pair), context.onnx.equal(pair)])
 
 
 @translator("greater_equal", emits=("Greater", "Equal", "Or", "Cast"))
 def greater_equal(context: TranslationContext) -> str:
-    """``x >= y``; False where either is NaN."""
+    """``x >= y``, as Greater or Equal; False where either is NaN."""
     pair = _ordered(context)
     return context.onnx.logical_or([context.onnx.greater(pair), context.onnx.equal(pair)])
 
@@ -68,36 +69,38 @@ def _as_bool(context: TranslationContext, name: str) -> str:
 
 @translator("logical_and", emits=("And", "Cast"))
 def logical_and(context: TranslationContext) -> str:
-    """Logical and of what is not zero."""
+    """Logical and; an element that is not zero is true."""
     return context.onnx.logical_and([_as_bool(context, "x"), _as_bool(context, "y")])
 
 
 @translator("logical_or", emits=("Or", "Cast"))
 def logical_or(context: TranslationContext) -> str:
-    """Logical or of what is not zero."""
+    """Logical or; an element that is not zero is true."""
     return context.onnx.logical_or([_as_bool(context, "x"), _as_bool(context, "y")])
 
 
 @translator("logical_not", emits=("Not", "Cast"))
 def logical_not(context: TranslationContext) -> str:
-    """True where x is zero."""
+    """Logical not: True where x is zero."""
     return context.onnx.logical_not([_as_bool(context, "x")])
 
 
 @translator("where", emits=("Where",))
 def where(context: TranslationContext) -> str:
-    """``x`` where the condition holds, ``y`` elsewhere."""
+    """``x`` where the condition is true, ``y`` elsewhere."""
     return context.onnx.where([context.input("condition"), context.input("x"), context.input("y")])
 
 
 @translator("logical_xor", emits=("Equal", "Not", "Cast"))
 def logical_xor(context: TranslationContext) -> str:
-    """True where exactly one of the two is not zero."""
+    """Logical exclusive or; an element that is not zero is true."""
     same = context.onnx.equal([_as_bool(context, "x"), _as_bool(context, "y")])
     return context.onnx.logical_not([same])
 
 
 def _bitwise(paddle_name: str, of_bools: str, of_integers: str, emits: tuple[str, ...]) -> None:
+    """Registers a bitwise operator; of booleans it is the logical one."""
+
     @translator(paddle_name, emits=emits)
     def translate(context: TranslationContext) -> str:
         tensors = [context.input(name) for name in ("x", "y") if context.has(name)]
@@ -113,7 +116,7 @@ _bitwise("bitwise_not", "logical_not", "bitwisenot", ("Not", "graphcore.BitwiseN
 
 @translator("bitwise_xor", emits=("Equal", "Not", "graphcore.BitwiseXor"))
 def bitwise_xor(context: TranslationContext) -> str:
-    """Exclusive or, bit by bit."""
+    """Bitwise exclusive or; of booleans the logical one."""
     pair = [context.input("x"), context.input("y")]
     if context.dtype(pair[0]) == "bool":
         return context.onnx.logical_not([context.onnx.equal(pair)])
@@ -121,6 +124,8 @@ def bitwise_xor(context: TranslationContext) -> str:
 
 
 def _finite_test(paddle_name: str) -> None:
+    """Registers isnan, isinf or isfinite; the answer for integers is a constant."""
+
     @translator(paddle_name, emits=_FINITE_TESTS[paddle_name])
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
@@ -145,7 +150,7 @@ for _name in _FINITE_TESTS:
 
 
 def _close(context: TranslationContext) -> str:
-    """``|x - y| <= atol + rtol * |y|``; NaN is close to NaN where ``equal_nan`` is set."""
+    """``|x - y| <= atol + rtol * |y|`` or ``x == y``; with ``equal_nan`` also if both are NaN."""
     x, y = _ordered(context)
     relative, absolute = (context.const_like(context.number(name), x) for name in ("rtol", "atol"))
     distance = context.onnx.abs([context.onnx.sub([x, y])])
@@ -161,7 +166,7 @@ def _close(context: TranslationContext) -> str:
 
 
 def _all(context: TranslationContext, truths: str) -> str:
-    """Whether every element is true, with rank 0."""
+    """Whether every element is true, with rank 0; True of no elements."""
     if 0 in context.shape(truths):
         return context.const(np.asarray(True))
     numbers = context.cast(truths, "int32")
@@ -174,19 +179,19 @@ _CLOSE = ("Sub", "Abs", "Mul", "Add", "Less", "Equal", "Or", "And", "IsNaN")
 
 @translator("isclose", emits=_CLOSE)
 def isclose(context: TranslationContext) -> str:
-    """Element by element, whether two tensors are close."""
+    """``|x - y| <= atol + rtol * |y|``; equal infinities are close, NaN only with ``equal_nan``."""
     return _close(context)
 
 
 @translator("allclose", emits=(*_CLOSE, "Cast", "ReduceMin"))
 def allclose(context: TranslationContext) -> str:
-    """Whether two tensors are close everywhere."""
+    """Whether `isclose` holds for every element; rank 0."""
     return _all(context, _close(context))
 
 
 @translator("equal_all", emits=("Equal", "Cast", "ReduceMin"))
 def equal_all(context: TranslationContext) -> str:
-    """Whether two tensors have one shape and the same elements."""
+    """Whether two tensors have the same shape and the same elements; rank 0."""
     x, y = context.input("x"), context.input("y")
     # A PIR program declares the operands' dtype.
     context.node.outputs[0].dtype = ir.DataType.BOOL
@@ -197,7 +202,7 @@ def equal_all(context: TranslationContext) -> str:
 
 @translator("masked_fill", emits=("Where",))
 def masked_fill(context: TranslationContext) -> str:
-    """``value`` where the mask holds, ``x`` elsewhere."""
+    """``value`` where the mask is true, ``x`` elsewhere."""
     x = context.input("x")
     if context.is_constant("value"):
         value = context.const(context.static("value"), context.dtype(x))

@@ -1,8 +1,8 @@
-"""Evaluates shape arithmetic while translating, so that it stays a constant of the program.
+"""Evaluates shape arithmetic at compile time, so that it stays a constant of the program.
 
-A program that writes ``paddle.reshape(x, [paddle.shape(x)[0], -1])`` computes a shape at run time;
-on an IPU every shape is known, so the small integer operators between ``shape`` and ``reshape``
-are evaluated with NumPy here. Only results of at most 64 elements are folded.
+A program that writes ``paddle.reshape(x, [paddle.shape(x)[0], -1])`` computes a shape at run time.
+On an IPU every shape is static, so the integer operators between ``shape`` and ``reshape`` are
+evaluated with NumPy. Only results of at most 64 elements are folded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ _DIVISIONS = ("divide", "floor_divide", "remainder")
 
 
 def fold(context: TranslationContext) -> bool:
-    """Folds the context's node when all its operands are constants; True when it did."""
+    """Evaluates the context's node if all its operands are constants.
+
+    Returns:
+        True if the result is in ``context.constants``, and nothing needs to be emitted.
+    """
     node = context.node
     name = str(node.op_type)
     folder = find_folder(name)
@@ -32,7 +36,7 @@ def fold(context: TranslationContext) -> bool:
         return False
     if name in _DIVISIONS and _by_zero(context.static("y")):
         return False
-    # Infinities and NaN come of numbers as they do on the device, which says nothing of them.
+    # The device gives infinities and NaN without a warning, and so does this.
     with np.errstate(all="ignore"):
         result = np.asarray(folder(context))
         dtype = np.dtype(dialect.dtype_name(node.outputs[0]))
@@ -43,22 +47,24 @@ def fold(context: TranslationContext) -> bool:
 
 
 def _by_zero(divisor: Array) -> bool:
-    """Whether Paddle refuses to divide by it; the operator itself says so."""
+    """Whether an integer divisor has a zero: then the operator is emitted, and a run raises."""
     return divisor.dtype.kind in "iu" and not divisor.all()
 
 
 def _is_beyond(result: Array, dtype: np.dtype[Any]) -> bool:
-    """Whether floats are to be integers that cannot hold them; NumPy's result depends on the CPU,
-    and the device has a rule."""
+    """Whether a float result does not fit its integer dtype.
+
+    NumPy's cast then depends on the CPU, while the device has a defined one.
+    """
     if result.dtype.kind != "f" or dtype.kind not in "iu":
         return False
     limits = np.iinfo(dtype)
-    # The largest int64 is no float, the number behind it is.
+    # limits.max of int64 is not representable as a float; limits.max + 1 is.
     return not bool(np.all((result >= limits.min) & (result < float(limits.max) + 1.0)))
 
 
 def find_folder(op_type: str) -> Folder | None:
-    """What evaluates an operator; an in-place form has that of the plain one."""
+    """The function that evaluates an operator; an in-place form shares that of the plain one."""
     return FOLDERS.get(op_type) or FOLDERS.get(op_type.removesuffix("_"))
 
 
@@ -68,7 +74,7 @@ def _binary(function: Callable[..., Any]) -> Folder:
 
 def _scale(context: TranslationContext) -> Array:
     x = context.static("x")
-    # Of integers both numbers are whole, of truth values both are too.
+    # Paddle casts both numbers to the dtype of x first.
     factor = context.static("scale").reshape(()).astype(x.dtype)
     bias = np.asarray(context.attr("bias", 0.0)).astype(x.dtype)
     if context.attr("bias_after_scale", 1):
@@ -127,4 +133,4 @@ FOLDERS: Mapping[str, Folder] = {
         context.static("x"), axis=tuple(context.ints("axis"))
     ),
 }
-"""Operators that are evaluated when all they read is constant."""
+"""Paddle operator -> the function that evaluates it when all its operands are constants."""

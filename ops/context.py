@@ -1,4 +1,4 @@
-"""What a translator works with: its node, the tensors made so far, and PopART's builder."""
+"""What a translator works with: its node, the tensors emitted so far, and PopART's builder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.operand_ranges import HIGHEST, OperandRange
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
-"""Paddle dtypes that an IPU does not have, and what stands for them on it."""
+"""Paddle dtypes that an IPU does not have -> the dtypes that replace them."""
 
 
 def device_dtype(dtype: str, in_64_bits: bool = False) -> str:
-    """The dtype a Paddle dtype has on an IPU; `in_64_bits`, on the IPU Model, int64 is kept."""
+    """The dtype that a Paddle dtype has on the device.
+
+    Args:
+        dtype: a Paddle dtype.
+        in_64_bits: keep int64, as the IPU Model can; an IPU has 32-bit integers only.
+    """
     if in_64_bits and dtype == "int64":
         return dtype
     return DEVICE_DTYPES.get(dtype, dtype)
@@ -42,6 +47,21 @@ class TranslationContext:
 
     Tensors are PopART ids (strings). A constant of the program becomes a tensor only when an
     operator reads it as one.
+
+    Attributes:
+        builder: PopART's builder of the program, or of the block that is emitted.
+        in_64_bits: int64 stays INT64; else it becomes INT32.
+        onnx: emits operators of ``ai.onnx``, opset 11, by the builder's method names.
+        graphcore: emits operators of ``ai.graphcore``, likewise.
+        node: the dialect node that is being translated.
+        tensors: id of a dialect value -> its tensor.
+        constants: id of a dialect value -> its value, known at compile time.
+        arrays: id of a dialect value that is an array of tensors -> its elements.
+        origins: tensor -> the node that emitted it.
+        extensions: type of each ``ai.paddle_ipu`` operator -> the first node that emitted it.
+        operand_ranges: first result of an operator -> the ranges that a run checks its inputs by.
+        emit: translates nodes in a context, for instance those of a block.
+        is_nested: True for the context of a block.
     """
 
     def __init__(self, builder: Any, popart: Any, in_64_bits: bool = False) -> None:
@@ -64,21 +84,21 @@ class TranslationContext:
     # -- blocks --------------------------------------------------------------------------------
 
     def nested(self, builder: Any) -> TranslationContext:
-        """A context for a block of the node, with no tensors yet, that emits through `builder`."""
-        made = TranslationContext(builder, self._popart, self.in_64_bits)
-        made.node, made.emit, made.is_nested = self.node, self.emit, True
-        made.origins, made.extensions = self.origins, self.extensions
-        made.operand_ranges = self.operand_ranges
-        return made
+        """A context for a block of the node, with no tensors yet, which emits through `builder`."""
+        inner = TranslationContext(builder, self._popart, self.in_64_bits)
+        inner.node, inner.emit, inner.is_nested = self.node, self.emit, True
+        inner.origins, inner.extensions = self.origins, self.extensions
+        inner.operand_ranges = self.operand_ranges
+        return inner
 
     # -- operands ------------------------------------------------------------------------------
 
     def values(self, name: str) -> list[ir.Value]:
-        """The values of operand `name`; several for a list."""
+        """The values of operand `name`: none if omitted, several for a list."""
         return [
             value
-            for found, value in dialect.operands(self.node)
-            if found == name and value is not None
+            for operand, value in dialect.operands(self.node)
+            if operand == name and value is not None
         ]
 
     def has(self, name: str) -> bool:
@@ -86,7 +106,11 @@ class TranslationContext:
         return bool(self.values(name))
 
     def input(self, name: str) -> str:
-        """The tensor of operand `name`."""
+        """The tensor of operand `name`.
+
+        Raises:
+            NotSupported: the operand is omitted, or is a list of several.
+        """
         values = self.values(name)
         if len(values) != 1:
             raise NotSupported(
@@ -104,7 +128,11 @@ class TranslationContext:
         return [self.tensor(value) for value in self.values(name)]
 
     def array(self, name: str) -> tuple[Element, ...]:
-        """The elements of operand `name`, which is an array of tensors."""
+        """The elements of operand `name`, an array of tensors (Paddle's ``DenseTensorArray``).
+
+        Raises:
+            NotSupported: the array is not created in the program.
+        """
         (value,) = self.values(name)
         if id(value) not in self.arrays:
             raise self.refuse(f"operand {name!r} is no array of tensors that the program makes.")
@@ -115,7 +143,7 @@ class TranslationContext:
         return element if isinstance(element, str) else self.const(element)
 
     def static(self, name: str) -> Array:
-        """The constant value of operand `name`.
+        """The value of operand `name`, a constant of the program; a list is joined to a vector.
 
         Raises:
             NotSupported: it is computed at run time.
@@ -137,32 +165,48 @@ class TranslationContext:
         return all(id(value) in self.constants for value in self.values(name))
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Operand `name`, a constant of one element; where it is omitted, the attribute `name`."""
+        """Operand `name`, a constant of one element; if it is omitted, the attribute `name`.
+
+        Raises:
+            NotSupported: the operand is computed at run time.
+        """
         if self.has(name):
             return float(self.static(name).reshape(()))
         return float(self.attr(name, default))
 
     def ints(self, name: str) -> list[int]:
-        """Operand `name` as constant integers; where it is omitted, the attribute `name`.
+        """Operand `name` as constant integers; if it is omitted, the attribute `name`.
 
         Returns:
-            The integers, none where there is neither.
+            The integers; none if there is neither.
+
+        Raises:
+            NotSupported: the operand is computed at run time.
         """
         numbers = self.static(name).reshape(-1) if self.has(name) else self.attr(name) or ()
         return [int(number) for number in numbers]
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute `name` of the node."""
+        """Attribute `name` of the node, or `default`."""
         return dialect.attribute(self.node, name, default)
 
     def refuse(self, why: str) -> NotSupported:
-        """The error for a use of the node's operator that is not supported."""
+        """The error to raise for a use of the node's operator that is not supported.
+
+        Args:
+            why: what is not supported and what to do instead; the operator and its source line are
+                added in front.
+        """
         return NotSupported(f"{dialect.describe(self.node)}: {why}")
 
     # -- tensors -------------------------------------------------------------------------------
 
     def tensor(self, value: ir.Value) -> str:
-        """The tensor of a dialect value; a constant is emitted when first asked for."""
+        """The tensor of a dialect value; a constant is emitted at its first use.
+
+        Raises:
+            NotSupported: the value is an array of tensors.
+        """
         key = id(value)
         if key not in self.tensors:
             if key in self.arrays:
@@ -182,7 +226,7 @@ class TranslationContext:
         return len(self.shape(tensor))
 
     def dtype(self, tensor: str) -> str:
-        """A tensor's dtype as NumPy writes it."""
+        """A tensor's dtype by its NumPy name, for instance ``float16``."""
         return str(self.builder.getTensorDtypeString(tensor))
 
     def is_float(self, tensor: str) -> bool:
@@ -205,12 +249,20 @@ class TranslationContext:
     # -- emission ------------------------------------------------------------------------------
 
     def const(self, array: npt.ArrayLike, dtype: str | None = None) -> str:
-        """A constant tensor, in `dtype` or in what its own is on the device."""
+        """A constant tensor.
+
+        Args:
+            array: its value.
+            dtype: its dtype by NumPy's name; by default that of `array` on the device.
+
+        Raises:
+            NotSupported: an integer does not fit the dtype.
+        """
         array = np.asarray(array)
         target = np.dtype(dtype or self.device_dtype(array.dtype.name))
         if target.kind in "iu" and array.dtype.kind in "iuf" and array.size:
             self._check_fits(array, np.iinfo(target))
-        # A bound that half cannot hold is infinite in half, and none.
+        # A number beyond the range of half becomes infinite: a bound that large bounds nothing.
         with np.errstate(over="ignore"):
             array = array.astype(target, copy=False)
         return self._constant(array)
@@ -228,7 +280,7 @@ class TranslationContext:
         return self.const(np.asarray(number), self.dtype(tensor))
 
     def shape_const(self, dims: Sequence[int]) -> str:
-        """The int64 vector that Reshape, Slice, Expand and their like take."""
+        """A constant INT64 vector, as Reshape, Slice and Expand read shapes."""
         return self._constant(np.asarray(list(dims), dtype=np.int64))
 
     def _constant(self, array: Array) -> str:
@@ -241,21 +293,21 @@ class TranslationContext:
         return self._emitted[key]
 
     def reshape(self, tensor: str, dims: Sequence[int]) -> str:
-        """The tensor in another shape; itself where the shape is the same."""
+        """The tensor reshaped to `dims`; the same tensor if it has that shape."""
         if self.shape(tensor) == list(dims):
             return tensor
         return self.reshaped(tensor, dims)
 
     def reshaped(self, tensor: str, dims: Sequence[int]) -> str:
-        """The tensor in another shape, always a tensor of its own; 0 is a dimension of 0."""
+        """The tensor reshaped to `dims`, as a new tensor; a 0 in `dims` is a size, not a copy."""
         old = self.shape(tensor)
         if any(dim == 0 and old[at : at + 1] != [0] for at, dim in enumerate(dims)):
-            # Reshape takes 0 for the dimension that the input has there.
+            # To ONNX's Reshape a 0 means the input's dimension at that index.
             return self.const(np.zeros(tuple(dims), self.dtype(tensor)))
         return self.onnx.reshape([tensor, self.shape_const(dims)])
 
     def transpose(self, tensor: str, order: Sequence[int]) -> str:
-        """The tensor with its axes in another order; itself where the order is the same."""
+        """The tensor with its axes in `order`; the same tensor if that changes nothing."""
         if list(order) == sorted(order):
             return tensor
         return self.onnx.transpose([tensor], list(order))
@@ -268,7 +320,7 @@ class TranslationContext:
         return self.onnx.transpose([tensor], [*range(rank - 2), rank - 1, rank - 2])
 
     def axis_last(self, tensor: str, axis: int) -> str:
-        """The tensor with `axis` moved behind the others."""
+        """The tensor with `axis` moved to the end; the other axes keep their order."""
         return self.transpose(tensor, _axis_last(self.rank(tensor), axis))
 
     def last_axis_back(self, tensor: str, axis: int) -> str:
@@ -276,26 +328,26 @@ class TranslationContext:
         return self.transpose(tensor, inverse_order(_axis_last(self.rank(tensor), axis)))
 
     def slice(self, tensor: str, axis: int, start: int, end: int) -> str:
-        """The tensor from `start` up to `end` along one axis."""
+        """The part of a tensor from index `start` up to `end` along `axis`."""
         bounds = [self.shape_const([number]) for number in (start, end, axis)]
         return self.onnx.slice([tensor, *bounds])
 
     def cast(self, tensor: str, dtype: str) -> str:
-        """The tensor in another dtype; itself where the dtype is the same."""
+        """The tensor in the device dtype of `dtype`; the same tensor if it has it."""
         dtype = self.device_dtype(dtype)
         if self.dtype(tensor) == dtype:
             return tensor
         return self.onnx.cast([tensor], dialect.POPART_DTYPES[dtype])
 
     def in_own_width(self, tensor: str, value: ir.Value) -> str:
-        """A result with the width that Paddle's integers have, where int64 is not narrowed."""
+        """A result cast to the integer width that its Paddle value declares, if int64 is kept."""
         if not self.in_64_bits or value.dtype not in _WIDTHS:
             return tensor
         wanted = dialect.dtype_name(value)
         return self.cast(tensor, wanted) if self.dtype(tensor) in ("int32", "int64") else tensor
 
     def index(self, tensor: str) -> str:
-        """Integers that are indices as INT32; a number beyond it is one that no index reaches."""
+        """Integers as INT32 indices; int64 values beyond INT32 saturate, and stay out of bounds."""
         narrow = self.cast(tensor, "int32")
         if narrow != tensor and self.dtype(tensor) == "int64":
             self.builder.addNodeAttribute(SATURATES, 1, {narrow})
@@ -308,7 +360,17 @@ class TranslationContext:
         attributes: Mapping[str, object] | None = None,
         num_outputs: int = 1,
     ) -> list[str]:
-        """Emits an operator of the ``ai.paddle_ipu`` domain; the program is then not portable."""
+        """Emits an operator of the ``ai.paddle_ipu`` domain; the program is then not portable.
+
+        Args:
+            op_type: the operator's type, for instance ``GatherNd``.
+            inputs: its input tensors.
+            attributes: its attributes.
+            num_outputs: how many results it has.
+
+        Returns:
+            Its results.
+        """
         outputs = self.builder.customOp(
             opName=op_type,
             opVersion=1,
@@ -323,32 +385,32 @@ class TranslationContext:
         return [str(output) for output in outputs]
 
     def reduction(self, name: str) -> Any:
-        """The module's ``ReductionType`` of that name."""
+        """PopART's ``ReductionType`` of that name."""
         return getattr(self._popart.ReductionType, name)
 
     def scatter_reduction(self, name: str) -> Any:
-        """The module's ``ScatterReduction`` of that name."""
+        """PopART's ``ScatterReduction`` of that name."""
         return getattr(self._popart.ScatterReduction, name)
 
     def takes(self, result: str, operand: int, what: str, low: int, high: int = HIGHEST) -> None:
-        """Has a run raise where an operator gets a number that Paddle's refuses.
+        """Makes a run raise if an input of an operator is out of range, as Paddle's kernel does.
 
         Args:
-            result: the operator's first.
-            operand: which of its inputs.
-            what: how a message names one of the numbers, for instance ``index``.
-            low: the smallest that it takes.
-            high: the largest.
+            result: first result of the operator.
+            operand: which of its inputs is checked.
+            what: the name of one number in the message, for instance ``index``.
+            low: the smallest number allowed.
+            high: the largest number allowed.
         """
         self.operand_ranges.setdefault(result, []).append(OperandRange(operand, what, low, high))
 
     def divides(self, result: str) -> None:
-        """Has a run raise where an operator's second input, of integers, is zero."""
+        """Makes a run raise if the second input of an integer division has a zero."""
         divisor = OperandRange(1, "divisor", 1, 1, nonzero=True)
         self.operand_ranges.setdefault(result, []).append(divisor)
 
     def note(self, outputs: str | Sequence[str] | None) -> None:
-        """Remembers the node that tensors come from."""
+        """Records the current node as the origin of tensors."""
         for output in [outputs] if isinstance(outputs, str) else outputs or ():
             self.origins[str(output)] = self.node
 
@@ -362,10 +424,10 @@ _Results = Callable[..., list[str]]
 
 
 class _Opset:
-    """An opset of the builder whose results remember the Paddle node that asked for them.
+    """An opset of the builder that records the Paddle node of each tensor it emits.
 
     Its methods are the builder's, which check their arguments. Those with several results are
-    declared here; all others give one tensor.
+    declared here; all others return one tensor.
     """
 
     batchnormalization: _Results

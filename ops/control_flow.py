@@ -1,7 +1,7 @@
 """Translators of control flow: ``if`` becomes PopART's If, ``while`` its Loop.
 
-Blocks are emitted through a builder of their own; what they read from around them they name. A
-condition that is a constant of the program leaves one branch, emitted in place.
+A block is emitted through a builder of its own, which names the tensors that the block reads from
+outside. If the condition is a constant of the program, the chosen branch is emitted in place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _MOST_WRITTEN_OUT = 1024
 
 @translator("if", emits=("If", "Reshape"))
 def if_(context: TranslationContext) -> Sequence[str | None]:
-    """One branch or the other, by a condition of one element."""
+    """One of two blocks, by a condition of one element.
+
+    Both branches must return the same shapes and dtypes. A branch without results gets a dummy one,
+    since If has at least one. A constant condition emits its branch only.
+    """
     node = context.node
     condition = context.values(dialect.COND)[0]
     captured = context.values(dialect.CAPTURED)
@@ -48,7 +52,7 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
         inside.emit(inside, branch)
         _yield(inside, branch.outputs)
         if not branch.outputs:
-            # An If has at least one result.
+            # PopART's If needs at least one result.
             inside.builder.addOutputTensor(inside.onnx.identity([inside.const(np.int32(0))]))
         builders.append(inside)
     lengths = _array_lengths(context, builders[1], branches[1], builders[0], branches[0])
@@ -59,12 +63,12 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
         builders[0].builder,
         builders[1].builder,
     )
-    given = iter(output for output in outputs)
+    remaining = iter(output for output in outputs)
     results: list[str | None] = []
     for value, length in zip(node.outputs, lengths, strict=True):
         if length is not None:
-            context.arrays[id(value)] = tuple(islice(given, length))
-        results.append(next(given) if length is None else None)
+            context.arrays[id(value)] = tuple(islice(remaining, length))
+        results.append(next(remaining) if length is None else None)
     return results
 
 
@@ -75,7 +79,7 @@ def _array_lengths(
     otherwise: TranslationContext,
     else_block: ir.Graph,
 ) -> list[int | None]:
-    """For each result how many tensors it is an array of, None for one that is a tensor."""
+    """For each result the length of the array of tensors it is, None for a tensor."""
     lengths = [
         [
             len(inside.arrays[id(value)]) if id(value) in inside.arrays else None
@@ -116,11 +120,14 @@ def _kind(shape: Sequence[int], dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A ``while`` node without the carried values that its body hands on as they are.
+    """A ``while`` node, with the loop-invariant values apart from those that change.
 
     Attributes:
-        carried: numbers of the others, which change from turn to turn and are read.
-        kept: numbers of those.
+        body: the body; its outputs are the condition, then the carried values.
+        values: the carried values, outside the loop.
+        captured: values that the body reads from outside.
+        carried: indices of the carried values that an iteration changes and that are read.
+        kept: indices of the carried values that the body returns unchanged.
     """
 
     body: ir.Graph
@@ -131,12 +138,13 @@ class _Loop:
 
     @classmethod
     def of(cls, context: TranslationContext) -> _Loop:
+        """The loop of the context's node."""
         body: ir.Graph = context.attr(dialect.BODY)
         values = context.values(dialect.CARRIED)
         kept = [
             at for at, _ in enumerate(values) if _origin(body.outputs[1 + at]) is body.inputs[at]
         ]
-        # Paddle 2 hands in a stand-in without a shape for what only the body makes.
+        # Paddle 2 carries a placeholder without a shape for what only the body writes: unread.
         outputs = context.node.outputs
         carried = [
             at
@@ -146,7 +154,7 @@ class _Loop:
         return cls(body, values, context.values(dialect.CAPTURED), carried, kept)
 
     def constants(self, context: TranslationContext) -> tuple[list[ir.Value], list[ir.Value]]:
-        """(the body's inputs that no turn changes, the values outside that they stand for)."""
+        """(inputs of the body that no iteration changes, the outer values they are bound to)."""
         first = len(self.values)
         inner = [self.body.inputs[at] for at in self.kept] + list(self.body.inputs[first:])
         return inner, [self.values[at] for at in self.kept] + list(self.captured)
@@ -157,7 +165,7 @@ def _is_read(value: ir.Value) -> bool:
 
 
 def _origin(value: ir.Value) -> ir.Value:
-    """The value that operators which copy were given."""
+    """The value at the start of a chain of copies."""
     node = value.producer()
     while node is not None and node.op_type in ("assign", "share_data"):
         source = node.inputs[0]
@@ -171,12 +179,17 @@ def _origin(value: ir.Value) -> ir.Value:
     limits="carried values keep their shape; in training the number of turns must be a constant",
 )  # fmt: skip
 def while_(context: TranslationContext) -> Sequence[str | None]:
-    """A loop; one whose condition follows from constants runs a constant number of turns."""
+    """A loop over carried values of constant shape.
+
+    If the condition follows from constants, the number of iterations is computed here and the Loop
+    has a constant trip count, which training needs. Otherwise the body's condition ends it. A loop
+    that writes to arrays of tensors is unrolled.
+    """
     node = context.node
     loop = _Loop.of(context)
     condition = context.values(dialect.COND)[0]
-    turns = _count_turns(context, loop, condition)
-    if turns is None and node.meta.get(dialect.DIFFERENTIATED):
+    iterations = _count_turns(context, loop, condition)
+    if iterations is None and node.meta.get(dialect.DIFFERENTIATED):
         raise context.refuse(
             "the number of turns depends on values that are computed at run time, or is above "
             f"{_LONGEST_SIMULATION}, and such a loop has no gradient on an IPU. Count in the loop "
@@ -186,32 +199,41 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
     results: list[str | None] = [None] * len(node.outputs)
     for at in loop.kept:
         results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
-    if turns == 0 or not loop.carried:
+    if iterations == 0 or not loop.carried:
         for at in loop.carried:
             results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
         return results
     if any(dialect.is_array(loop.values[at]) for at in loop.carried):
-        return _write_out(context, loop, turns)
+        return _write_out(context, loop, iterations)
     first = [context.tensor(loop.values[at]) for at in loop.carried]
     inside = context.nested(context.builder.createSubgraphBuilder())
-    _emit_body(inside, context, loop, first, is_counted=turns is not None)
+    _emit_body(inside, context, loop, first, is_counted=iterations is not None)
     _check_carried(context, inside, loop, first)
-    if turns is None:
+    if iterations is None:
         most, going = context.const(np.asarray(_MOST_TURNS), "int64"), _scalar(context, condition)
     else:
-        most, going = context.const(np.asarray(turns), "int64"), context.const(np.asarray(True))
+        most, going = (
+            context.const(np.asarray(iterations), "int64"),
+            context.const(np.asarray(True)),
+        )
     outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
     for at, output in zip(loop.carried, outputs, strict=True):
         results[at] = output
     return results
 
 
-def _write_out(context: TranslationContext, loop: _Loop, turns: int | None) -> list[str | None]:
-    """The turns of a loop one behind the other, where it writes to arrays of tensors."""
-    if turns is None or turns > _MOST_WRITTEN_OUT:
+def _write_out(
+    context: TranslationContext, loop: _Loop, iterations: int | None
+) -> list[str | None]:
+    """Unrolls a loop that writes to arrays of tensors.
+
+    Raises:
+        NotSupported: the number of iterations is computed at run time, or too large.
+    """
+    if iterations is None or iterations > _MOST_WRITTEN_OUT:
         raise context.refuse(
             "it writes to an array of tensors, and its number of turns "
-            + ("is computed at run time. " if turns is None else f"is {turns}. ")
+            + ("is computed at run time. " if iterations is None else f"is {iterations}. ")
             + f"Such a loop is written out turn by turn, up to {_MOST_WRITTEN_OUT} of them: count "
             "from a constant in steps of a constant to a constant, or write into a tensor of the "
             "final shape: paddle.scatter, paddle.put_along_axis."
@@ -222,7 +244,7 @@ def _write_out(context: TranslationContext, loop: _Loop, turns: int | None) -> l
     wanted = [body.outputs[1 + at] for at in loop.carried]
     nodes = _needed_for(body, [body.outputs[0], *wanted], _unread(body))
     before = context
-    for _ in range(turns):
+    for _ in range(iterations):
         inside = context.nested(context.builder)
         _bind(context, inside, inner, outer)
         _bind(before, inside, values.keys(), values.values())
@@ -245,6 +267,11 @@ def _emit_body(
     *,
     is_counted: bool,
 ) -> None:
+    """Emits the body as PopART's Loop reads it.
+
+    Its inputs are the iteration, the condition and the carried values; its outputs the condition
+    and the carried values.
+    """
     builder, body = inside.builder, loop.body
     builder.addInputTensor("INT64", [], debugContext="iteration")
     builder.addInputTensor("BOOL", [], debugContext="condition")
@@ -268,6 +295,7 @@ def _emit_body(
 def _check_carried(
     context: TranslationContext, inside: TranslationContext, loop: _Loop, first: Sequence[str]
 ) -> None:
+    """Raises unless every carried value keeps its shape and dtype."""
     for at, before, after in zip(loop.carried, first, _yielded(inside)[1:], strict=True):
         kinds = ((context.shape(before), context.dtype(before)),
                  (inside.shape(after), inside.dtype(after)))  # fmt: skip
@@ -280,7 +308,10 @@ def _check_carried(
 
 
 def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) -> int | None:
-    """How often a loop runs where that follows from constants, else None."""
+    """The number of iterations if it follows from constants, else None.
+
+    The nodes that the condition depends on are folded with NumPy, iteration by iteration.
+    """
     going = context.constants.get(id(condition))
     if going is None:
         return None
@@ -292,10 +323,10 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
     while True:
         nodes = _needed_for(body, wanted)
         read = {id(value) for node in nodes for value in node.inputs} | {id(v) for v in wanted}
-        found = [at for key, at in inputs.items() if key in read and at in loop.carried]
-        if found == counters:
+        read_inputs = [at for key, at in inputs.items() if key in read and at in loop.carried]
+        if read_inputs == counters:
             break
-        counters = found
+        counters = read_inputs
         wanted = [body.outputs[0], *(body.outputs[1 + at] for at in counters)]
     if any(node.op_type not in dialect.CONSTANT_OPS and find_folder(str(node.op_type)) is None
            for node in nodes):  # fmt: skip
@@ -309,7 +340,7 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
         return None
     counts = {at: context.constants[id(loop.values[at])] for at in counters}
     scratch = context.nested(context.builder)
-    for turn in range(1, _LONGEST_SIMULATION):
+    for iteration in range(1, _LONGEST_SIMULATION):
         scratch.constants = {**known, **{id(body.inputs[at]): n for at, n in counts.items()}}
         for node in nodes:
             scratch.node = node
@@ -323,7 +354,7 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
         if going is None:
             return None
         if not _truth(context, going):
-            return turn
+            return iteration
         counts = {at: scratch.constants[id(body.outputs[1 + at])] for at in counters}
     return None
 
@@ -331,13 +362,13 @@ def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) 
 def _needed_for(
     graph: ir.Graph, values: Iterable[ir.Value], roots: Iterable[ir.Node] = ()
 ) -> list[ir.Node]:
-    """The nodes of a block that values and `roots` depend on, in order."""
+    """The nodes of a block that `values` and `roots` depend on, in the block's order."""
     needed = needed_for([*(value.producer() for value in values), *roots])
     return [node for node in graph if id(node) in needed]
 
 
 def _unread(graph: ir.Graph) -> list[ir.Node]:
-    """The nodes that a block has for what they do, since nobody reads their results."""
+    """The nodes of a block whose results nobody reads: they are kept for their side effects."""
     return [
         node
         for node in graph
@@ -351,26 +382,26 @@ def _bind(
     inner: Iterable[ir.Value],
     outer: Iterable[ir.Value],
 ) -> None:
-    """Gives a block's inputs the values outside that they stand for; constants stay constants."""
+    """Binds a block's inputs to outer values; constants stay constants."""
     is_apart = inside.builder is not context.builder
-    for stand_in, value in zip(inner, outer, strict=True):
+    for parameter, value in zip(inner, outer, strict=True):
         constant = context.constants.get(id(value))
         if constant is not None:
-            inside.constants[id(stand_in)] = constant
+            inside.constants[id(parameter)] = constant
             continue
         elements = context.arrays.get(id(value))
         if elements is not None:
-            inside.arrays[id(stand_in)] = elements
+            inside.arrays[id(parameter)] = elements
         tensors = [context.tensor(value)] if elements is None else elements
         for tensor in tensors:
             if is_apart and isinstance(tensor, str):
                 inside.builder.addInputTensorFromParentGraph(tensor)
         if elements is None:
-            inside.tensors[id(stand_in)] = str(tensors[0])
+            inside.tensors[id(parameter)] = str(tensors[0])
 
 
 def _yield(inside: TranslationContext, values: Iterable[ir.Value]) -> None:
-    """Makes values the outputs of a block, each a tensor of its own that the block makes."""
+    """Makes values the outputs of a block; each through an Identity, so that the block owns it."""
     for value in values:
         elements = inside.arrays.get(id(value))
         tensors = [inside.tensor(value)] if elements is None else map(inside.element, elements)
@@ -381,7 +412,7 @@ def _yield(inside: TranslationContext, values: Iterable[ir.Value]) -> None:
 def _handed_on(
     context: TranslationContext, inside: TranslationContext, value: ir.Value, result: ir.Value
 ) -> str | None:
-    """A value as the result of the node: None where it is a constant, and stays one."""
+    """A value as a result of the node; None if it is a constant or an array, which is recorded."""
     elements = inside.arrays.get(id(value))
     if elements is not None:
         context.arrays[id(result)] = elements
@@ -394,7 +425,7 @@ def _handed_on(
 
 
 def _truth(context: TranslationContext, condition: Array) -> bool:
-    """A constant condition."""
+    """A constant condition as a bool."""
     if condition.size != 1:
         raise context.refuse(
             f"the condition must have one element, got shape {list(condition.shape)}."
@@ -403,7 +434,7 @@ def _truth(context: TranslationContext, condition: Array) -> bool:
 
 
 def _scalar(context: TranslationContext, condition: ir.Value) -> str:
-    """A condition as PopART takes it, without dimensions."""
+    """A condition as the rank-0 BOOL tensor that PopART reads."""
     tensor = context.tensor(condition)
     shape = context.shape(tensor)
     if any(size != 1 for size in shape):

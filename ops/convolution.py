@@ -1,4 +1,4 @@
-"""Convolution and its transpose over images [N, C, spatial axes] or [N, spatial axes, C]."""
+"""Translators of convolutions of images [N, C, spatial axes] or [N, spatial axes, C]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from paddle_ipu.ops.registry import translator
 
 @translator("conv2d", "depthwise_conv2d", "conv3d", emits=("Conv", "Transpose"))
 def conv2d(context: TranslationContext) -> str:
-    """Cross-correlation of images with a filter [M, C / groups, kernel]."""
+    """Cross-correlation of images with a filter [M, C / groups, kernel], as ONNX's Conv.
+
+    With padding ``SAME`` Paddle's kernel ignores the dilations.
+    """
     last = is_channels_last(context)
     x = channels_first(context, context.input("input"), last)
     weights = context.input("filter")
@@ -44,8 +47,8 @@ def conv2d(context: TranslationContext) -> str:
 def conv2d_transpose(context: TranslationContext) -> str:
     """The transpose of a convolution with a filter [C, M / groups, kernel].
 
-    An axis is ``(size - 1) * stride - pads + dilation * (kernel - 1) + 1`` long, plus
-    output_padding; or output_size, which may exceed that by less than the stride.
+    The length of an axis is ``(size - 1) * stride - pads + dilation * (kernel - 1) + 1`` plus
+    ``output_padding``; or ``output_size``, which may exceed the former by less than a stride.
     """
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
@@ -84,7 +87,7 @@ def conv2d_transpose(context: TranslationContext) -> str:
     limits="output_size must be constant",
 )
 def conv2d_transpose_bias(context: TranslationContext) -> str:
-    """`conv2d_transpose` plus a number for each channel."""
+    """`conv2d_transpose` plus a bias for each channel."""
     y = conv2d_transpose(context)
     behind = 0 if is_channels_last(context) else 2
     bias = context.input("bias")
@@ -93,7 +96,7 @@ def conv2d_transpose_bias(context: TranslationContext) -> str:
 
 
 def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]) -> str:
-    """The filter with zeros between its elements: PopART's ConvTranspose takes no dilations."""
+    """The filter with zeros between its elements: PopART's ConvTranspose has no dilations."""
     if set(dilations) == {1}:
         return weights
     shape = context.shape(weights)

@@ -1,4 +1,7 @@
-"""Tensors the program makes itself, from numbers and shapes; a PopART program has them ready."""
+"""Translators of operators whose result is a constant of the program, or a filled tensor.
+
+A constant is returned as an array and becomes a tensor only if an operator reads it.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,22 @@ def _number(context: TranslationContext, name: str) -> Any:
 
 
 def _shape_of(context: TranslationContext, name: str) -> list[int]:
+    """The shape of operand `name`, of a constant too."""
     constant = context.constants.get(id(context.values(name)[0]))
     return context.shape(context.input(name)) if constant is None else list(constant.shape)
 
 
 @translator("full", "full_int_array", "assign_value", emits=())
 def constant(context: TranslationContext) -> Array:
-    """Numbers written in the program."""
-    found = dialect.constant(context.node.outputs[0])
-    assert found is not None
-    return found
+    """A constant that the program holds."""
+    value = dialect.constant(context.node.outputs[0])
+    assert value is not None
+    return value
 
 
 @translator("full_batch_size_like", emits=())
 def full_batch_size_like(context: TranslationContext) -> Array:
-    """A number in a shape of which one dimension is a tensor's."""
+    """A filled tensor; dimension ``output_dim_idx`` is dimension ``input_dim_idx`` of the input."""
     shape = context.ints("shape")
     batch = _shape_of(context, "input")[int(context.attr("input_dim_idx", 0))]
     shape[int(context.attr("output_dim_idx", 0))] = batch
@@ -46,13 +50,13 @@ def full_batch_size_like(context: TranslationContext) -> Array:
 
 @translator("empty", emits=(), limits="the shape must be constant; it holds zeros")
 def empty(context: TranslationContext) -> Array:
-    """A tensor to be written; what it holds before is not defined."""
+    """An uninitialised tensor in Paddle; zeros here."""
     return _zeros(context, context.ints("shape"))
 
 
 @translator("empty_like", emits=(), limits="it holds zeros")
 def empty_like(context: TranslationContext) -> Array:
-    """A tensor in another's shape, to be written; what it holds before is not defined."""
+    """An uninitialised tensor in another's shape in Paddle; zeros here."""
     return _zeros(context, _shape_of(context, "x"))
 
 
@@ -63,94 +67,95 @@ def _zeros(context: TranslationContext, shape: list[int]) -> Array:
 
 @translator("is_empty", emits=())
 def is_empty(context: TranslationContext) -> Array:
-    """Whether a tensor has no elements."""
+    """Whether a tensor has no elements; a constant, since shapes are static."""
     return _as_result(context, product(_shape_of(context, "x")) == 0)
 
 
 @translator("tril_indices", emits=())
 def tril_indices(context: TranslationContext) -> Array:
-    """Rows and columns of the elements on and below a diagonal."""
+    """Row and column indices [2, n] of the elements on and below a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("rows", "cols", "offset"))
     return _as_result(context, np.asarray(np.tril_indices(rows, offset, columns)))
 
 
 @translator("triu_indices", emits=())
 def triu_indices(context: TranslationContext) -> Array:
-    """Rows and columns of the elements on and above a diagonal."""
+    """Row and column indices [2, n] of the elements on and above a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("row", "col", "offset"))
     return _as_result(context, np.asarray(np.triu_indices(rows, offset, columns)))
 
 
 @translator("logspace", emits=(), limits="start, stop, num and base must be constant")
 def logspace(context: TranslationContext) -> Array:
-    """``base`` to the power of ``num`` equal steps from ``start`` to ``stop``."""
+    """``base ** linspace(start, stop, num)``."""
     start, stop, base = (float(_number(context, name)) for name in ("start", "stop", "base"))
     return _as_result(context, np.logspace(start, stop, context.ints("num")[0], base=base))
 
 
 def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
+    """A tensor of that shape filled with operand ``value``; a constant if ``value`` is one."""
     if context.is_constant("value"):
         dialect.check_constant(context.node, shape)
         return _as_result(context, np.full(shape, _number(context, "value")))
     value = context.cast(context.input("value"), context.output_dtype())
-    alone = context.reshape(value, [1] * len(shape))
-    return context.onnx.expand([alone, context.shape_const(shape)])
+    reshaped = context.reshape(value, [1] * len(shape))
+    return context.onnx.expand([reshaped, context.shape_const(shape)])
 
 
 @translator("full_like", emits=("Cast", "Reshape", "Expand"))
 def full_like(context: TranslationContext) -> Array | str:
-    """A number in a tensor's shape."""
+    """A tensor filled with ``value``, in the shape of x."""
     return _filled(context, _shape_of(context, "x"))
 
 
 @translator("full_with_tensor", emits=("Reshape", "Expand"), limits="the shape must be constant")
 def full_with_tensor(context: TranslationContext) -> Array | str:
-    """A number in a shape given by a tensor."""
+    """A tensor filled with ``value``; the shape is an operand."""
     return _filled(context, context.ints("shape"))
 
 
 @translator("shape", "shape64", emits=())
 def shape(context: TranslationContext) -> Array:
-    """A tensor's shape."""
+    """The shape of a tensor; a constant, since shapes are static."""
     return _as_result(context, _shape_of(context, "input"))
 
 
 @translator("numel", emits=())
 def numel(context: TranslationContext) -> Array:
-    """The number of elements."""
+    """The number of elements; a constant, since shapes are static."""
     return _as_result(context, product(_shape_of(context, "x")))
 
 
 @translator("assign_value_", emits=())
 def assign_value(context: TranslationContext) -> Array:
-    """An array written in the program."""
+    """A constant with its values and shape as attributes."""
     return _as_result(context, context.attr("values")).reshape(context.attr("shape"))
 
 
 @translator("arange", emits=(), limits="start, end and step must be constant")
 def arange(context: TranslationContext) -> Array:
-    """``start``, ``start + step``, ... below ``end``."""
+    """``start + i * step`` up to ``end``, excluded."""
     bounds = [_number(context, name) for name in ("start", "end", "step")]
     return _as_result(context, np.arange(*bounds))
 
 
 @translator("range_v2", emits=(), limits="start, end and step must be constant")
 def range_v2(context: TranslationContext) -> Array:
-    """``start``, ``start + step``, ... up to ``end``, which may be the last."""
+    """``start + i * step`` up to ``end``, included."""
     start, end, step = (_number(context, name) for name in ("start", "end", "step"))
     return _as_result(context, start + step * np.arange(int((end - start) // step) + 1))
 
 
 @translator("linspace", emits=(), limits="start, stop and number must be constant")
 def linspace(context: TranslationContext) -> Array:
-    """``number`` equal steps from ``start`` to ``stop``, both included."""
+    """``number`` evenly spaced values from ``start`` to ``stop``, both included."""
     start, stop = (float(_number(context, name)) for name in ("start", "stop"))
     return _as_result(context, np.linspace(start, stop, context.ints("number")[0]))
 
 
 @translator("eye", emits=(), limits="the size must be constant")
 def eye(context: TranslationContext) -> Array:
-    """Ones on the diagonal."""
+    """The identity matrix, square if ``num_columns`` is negative."""
     rows, columns = context.ints("num_rows")[0], context.ints("num_columns")[0]
     return _as_result(context, np.eye(rows, rows if columns < 0 else columns))
 
@@ -161,7 +166,7 @@ def eye(context: TranslationContext) -> Array:
     limits="maxlen must be given, unless the lengths are constant",
 )
 def sequence_mask(context: TranslationContext) -> str:
-    """1 at positions below each length, 0 from there on, along a new last axis."""
+    """1 at positions below each length, 0 elsewhere, along a new last axis of ``max_len``."""
     lengths = context.input("x")
     longest = context.ints("max_len")[0] if context.has("max_len") else -1
     if longest < 0 and context.is_constant("x"):

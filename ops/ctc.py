@@ -1,4 +1,4 @@
-"""Losses of sequences whose alignment to their labels is unknown."""
+"""Losses of sequences without an alignment to their labels: CTC and transducer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_LENGTHS = (
     limits="padded sequences with lengths",
 )  # fmt: skip
 def warpctc(context: TranslationContext) -> list[str | None]:
-    """Connectionist temporal classification of logits [T, N, C] and labels [N, S].
+    """The CTC loss (Graves et al., 2006) of logits [T, N, C] and labels [N, S]: [N, 1].
 
-    The result is [N, 1]. With ``norm_by_times`` the gradient, not the loss, is divided by the
-    length of each sequence.
+    Expressed as LogSoftmax and PopART's Ctc. With ``norm_by_times`` the gradient, but not the loss,
+    is divided by the length of each sequence.
     """
     if not context.has("logits_length") or not context.has("labels_length"):
         raise context.refuse(_NO_LENGTHS)
@@ -38,19 +38,21 @@ def warpctc(context: TranslationContext) -> list[str | None]:
         True,
     )
     if context.attr("norm_by_times", 0):
-        still = context.graphcore.detach([loss])
+        detached = context.graphcore.detach([loss])
         times = context.cast(lengths, context.dtype(loss))
-        # Zero in value; its derivative is that of the loss over the length.
-        step = context.onnx.div([context.onnx.sub([loss, still]), times])
-        loss = context.onnx.add([still, step])
+        # Zero in value; its derivative is that of loss / times.
+        step = context.onnx.div([context.onnx.sub([loss, detached]), times])
+        loss = context.onnx.add([detached, step])
     return [context.reshape(loss, [context.shape(loss)[0], 1]), None]
 
 
 @translator("warprnnt", emits=("paddle_ipu.Rnnt",))
 def warprnnt(context: TranslationContext) -> list[str | None]:
-    """The transducer loss of log probabilities [N, T, U + 1, C] and labels [N, U]: [N].
+    """The transducer loss (arXiv:1211.3711): [N].
 
-    ``fastemit_lambda`` scales the gradient of emitting a label by 1 + lambda, not the loss.
+    Operands are log probabilities [N, T, U + 1, C] and labels [N, U]. ``fastemit_lambda``
+    multiplies the gradient of emitting a label by ``1 + fastemit_lambda`` and leaves the loss as it
+    is (arXiv:2010.11148).
     """
     names = ("input", "label", "input_lengths", "label_lengths")
     attributes = {

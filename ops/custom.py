@@ -1,4 +1,4 @@
-"""Custom operators of published IPU scripts, whose meaning is known; their C++ needs no PopART."""
+"""Translators of custom operators in published IPU scripts; their C++ source is not needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _inputs(context: TranslationContext) -> list[str]:
 
 @custom_translator("checkpointoutput")
 def checkpointoutput(context: TranslationContext) -> str:
-    """The tensor itself, which the backward pass recomputes from."""
+    """The tensor itself, stored so that the backward pass recomputes from it."""
     (checked,) = context.builder.checkpointOutput(_inputs(context)[:1])
     context.note(checked)
     return str(checked)
@@ -39,7 +39,10 @@ def identity(context: TranslationContext) -> str:
 
 @custom_translator("tied_gather")
 def tied_gather(context: TranslationContext) -> str:
-    """Rows of a table by index; on hardware PopART lays the table out as its matmul wants it."""
+    """Rows of a table by index.
+
+    On hardware PopART gives the table the layout of the matrix product that it is tied to.
+    """
     table, rows = _inputs(context)
     return context.onnx.gather([table, rows], 0)
 
@@ -48,8 +51,8 @@ def tied_gather(context: TranslationContext) -> str:
 def custom_nll_loss(context: TranslationContext) -> str:
     """PopART's negative log likelihood of probabilities [..., C] and labels [...].
 
-    ``reduction`` is 0 for the sum, 1 for the mean, 2 for none; ``ignoreIndex`` a label in decimal
-    digits, or "None". The mean is over the labels that are not ignored.
+    ``reduction`` is 0 for the sum, 1 for the mean, 2 for none; ``ignoreIndex`` is a label in
+    decimal digits, or "None". The mean is over the labels that are not ignored.
     """
     probabilities, labels = _inputs(context)
     reduction = int(context.attr("reduction", 1))
@@ -78,16 +81,17 @@ def custom_detach(context: TranslationContext) -> str:
 
 @custom_translator("custom_EmbeddingGather")
 def embedding_gather(context: TranslationContext) -> str:
-    """Rows of a table by index; ``axis`` says along what, 0 in all that is published."""
+    """Slices of a table by index, along ``axis`` (0 in all published scripts)."""
     table, rows = _inputs(context)
     return context.onnx.gather([table, rows], int(context.attr("axis", 0)))
 
 
 @custom_translator("custom_AttentionMask")
 def attention_mask(context: TranslationContext) -> str:
-    """What keeps packed sequences apart: -10000 tanh(|m_i - m_j|) for tokens i and j, [B, 1, S, S].
+    """An additive mask that separates packed sequences: [B, 1, S, S].
 
-    ``X`` [B, S] numbers the sequence of each token, 0 for padding; ``Y`` gives the dtype.
+    ``-10000 * tanh(|m_i - m_j|)`` for tokens i and j. ``X`` [B, S] has the number of each token's
+    sequence, 0 for padding; ``Y`` gives the dtype.
     """
     numbers, scores = _inputs(context)
     batch, length = context.shape(numbers)
@@ -100,7 +104,7 @@ def attention_mask(context: TranslationContext) -> str:
 
 @custom_translator("custom_DropoutWithTrainingSwitch")
 def dropout_with_training_switch(context: TranslationContext) -> str:
-    """Dropout with probability ``ratio`` where ``mode`` is not 0, else the tensor itself."""
+    """Dropout with probability ``ratio`` if the tensor ``mode`` is not 0, else the identity."""
     x, mode = _inputs(context)
     ratio = float(context.attr("ratio", 0.0))
     if ratio == 0.0:
@@ -112,13 +116,13 @@ def dropout_with_training_switch(context: TranslationContext) -> str:
 
 @custom_translator("custom_CastToFp8")
 def cast_to_fp8(context: TranslationContext) -> str:
-    """Refused: there are no 8-bit floats."""
+    """Always refused: the IPU Model has no 8-bit floats."""
     raise context.refuse(_NO_FP8)
 
 
 @custom_translator("custom_CastFromFp8")
 def cast_from_fp8(context: TranslationContext) -> str:
-    """Refused: there are no 8-bit floats."""
+    """Always refused: the IPU Model has no 8-bit floats."""
     raise context.refuse(_NO_FP8)
 
 

@@ -1,4 +1,4 @@
-"""Operators that decode sequences, and features of ranking models."""
+"""Translators of sequence decoding (Viterbi, CTC, edit distance) and of two features for models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from paddle_ipu.ops.result_types import written_as
 
 @translator("add_position_encoding", emits=("Mul", "Add"), limits="without LoD")
 def add_position_encoding(context: TranslationContext) -> str:
-    """``alpha * x + beta * encoding`` for x [N, T, D]: sines in the first half, then cosines."""
+    """``alpha * x + beta * encoding`` for x [N, T, D], encoding by arXiv:1706.03762.
+
+    The first half of D are sines, the second cosines of ``t / 10000 ** (i / (D / 2 - 1))``;
+    Paddle's kernel divides by ``D / 2 - 1``, the paper by ``D / 2``.
+    """
     x = context.input("x")
     _, times, width = context.shape(x)
     half = width // 2
@@ -26,7 +30,11 @@ def add_position_encoding(context: TranslationContext) -> str:
 
 @translator("cvm", emits=("paddle_ipu.Cvm",))
 def cvm(context: TranslationContext) -> str:
-    """Features whose first two are shows and clicks: their logarithms, or without them."""
+    """Features [N, D] whose first two columns are shows and clicks.
+
+    With ``use_cvm`` they become ``log(show + 1)`` and ``log(click + 1) - log(show + 1)``, else they
+    are dropped.
+    """
     attributes = {"use_cvm": int(context.attr("use_cvm", 1))}
     return context.extension("Cvm", [context.input("x"), context.input("cvm")], attributes)[0]
 
@@ -37,7 +45,7 @@ def cvm(context: TranslationContext) -> str:
     limits="the path is as long as the potentials, however short the sequences",
 )
 def viterbi_decode(context: TranslationContext) -> list[str]:
-    """Scores [B] and tags [B, T] of the best paths."""
+    """Scores [B] and tags [B, T] of the most probable paths."""
     written_as(context, 0, "float32")
     written_as(context, 1, "int64")
     names = ("potentials", "transition_params", "lengths")
@@ -53,7 +61,10 @@ def viterbi_decode(context: TranslationContext) -> list[str]:
     limits="padded sequences with lengths",
 )
 def crf_decoding(context: TranslationContext) -> str:
-    """Tags [B, T] of the best paths; with a label, 1 where it is met within the length."""
+    """Tags [B, T] of the most probable paths of a linear-chain CRF.
+
+    With a ``label`` the result is 1 where the tag is the label, within the length, else 0.
+    """
     if not context.has("length"):
         raise context.refuse(
             "without length its sequences are LoD tensors, whose shapes are not static; pad them "
@@ -70,8 +81,8 @@ def crf_decoding(context: TranslationContext) -> str:
     within = context.onnx.less(
         [context.const(np.arange(times), "int32"), context.reshape(lengths, [batch, 1])]
     )
-    met = context.onnx.logical_and([context.onnx.equal([label, path]), within])
-    return context.cast(met, context.output_dtype())
+    matches = context.onnx.logical_and([context.onnx.equal([label, path]), within])
+    return context.cast(matches, context.output_dtype())
 
 
 @translator(
@@ -80,9 +91,9 @@ def crf_decoding(context: TranslationContext) -> str:
     limits="padded sequences with lengths",
 )
 def edit_distance(context: TranslationContext) -> list[str]:
-    """How many sequences there are, and the Levenshtein distance of each: [B, 1].
+    """The number of sequences, and the Levenshtein distance of each pair: [B, 1].
 
-    ``normalized`` divides it by the length of the reference.
+    ``normalized`` divides the distance by the length of the reference.
     """
     if not context.has("hypslength") or not context.has("refslength"):
         raise context.refuse(
@@ -109,7 +120,7 @@ def edit_distance(context: TranslationContext) -> list[str]:
     limits="padded sequences with lengths",
 )
 def ctc_align(context: TranslationContext) -> list[str]:
-    """Tokens [B, T] without blanks and repetitions, padded, and their number [B, 1]."""
+    """Tokens [B, T] with repetitions merged and blanks removed, padded; and their counts [B, 1]."""
     if not context.has("input_length"):
         raise context.refuse(
             "without input_length its sequences are LoD tensors, whose shapes are not static; pad "

@@ -1,4 +1,4 @@
-"""Boxes: priors and anchors, their codes, YOLO's boxes, and pooling of regions of interest."""
+"""Translators of object detection: anchors, box codes, YOLO, and pooling of regions of interest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def _floats(context: TranslationContext, name: str) -> list[float]:
 
 @translator("prior_box", emits=())
 def prior_box(context: TranslationContext) -> list[str | None]:
-    """The boxes of SSD around each position of a feature map, as parts of the image's size."""
+    """SSD's default boxes (arXiv:1512.02325) at each position of a feature map, and variances.
+
+    Boxes are [H, W, P, 4] as (left, top, right, bottom), relative to the image's size.
+    """
     rows, columns = context.shape(context.input("input"))[2:]
     height, width = context.shape(context.input("image"))[2:]
     ratios = [1.0]
@@ -54,7 +57,10 @@ def _with_variances(context: TranslationContext, boxes: Array) -> list[str | Non
 
 @translator("anchor_generator", emits=())
 def anchor_generator(context: TranslationContext) -> list[str | None]:
-    """The anchors of Faster R-CNN around each position of a feature map, in pixels."""
+    """Faster R-CNN's anchors (arXiv:1506.01497) at each position of a feature map, and variances.
+
+    Boxes are [H, W, A, 4] as (left, top, right, bottom), in pixels.
+    """
     rows, columns = context.shape(context.input("input"))[2:]
     step_w, step_h = _floats(context, "stride")
     offset, sizes = float(context.attr("offset", 0.5)), []
@@ -71,7 +77,7 @@ def anchor_generator(context: TranslationContext) -> list[str | None]:
 
 
 def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str:
-    """Position `at` of an axis, which stays with size 1."""
+    """Index `at` of an axis, which is kept with size 1."""
     return context.slice(x, axis % context.rank(x), at, at + 1)
 
 
@@ -80,7 +86,12 @@ def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str
     emits=("Slice", "Sub", "Add", "Mul", "Div", "Log", "Abs", "Exp", "Concat", "Reshape"),
 )
 def box_coder(context: TranslationContext) -> str:
-    """Boxes as offsets from priors (encode), or offsets from priors as boxes (decode)."""
+    """Boxes to offsets from prior boxes (encode), or offsets to boxes (decode).
+
+    With centres (x, y) and sizes (w, h), offsets are ``((x - px) / pw, (y - py) / ph, log(w / pw),
+    log(h / ph))``, divided by the variances (arXiv:1506.01497). Encoding gives [N, M, 4] for N
+    targets and M priors.
+    """
     onnx, prior = context.onnx, context.input("prior_box")
     target, normalized = context.input("target_box"), bool(context.attr("box_normalized", 1))
     encode = str(context.attr("code_type")) == "encode_center_size"
@@ -117,7 +128,7 @@ def box_coder(context: TranslationContext) -> str:
 
 
 def _centred(context: TranslationContext, boxes: str, normalized: bool) -> list[str]:
-    """Centre x, centre y, width and height; a box in pixels ends within its last pixel."""
+    """Centre x, centre y, width and height; boxes in pixels include their last pixel."""
     left, top, right, bottom = (_column(context, boxes, at) for at in range(4))
     sizes = [context.onnx.sub([right, left]), context.onnx.sub([bottom, top])]
     if not normalized:
@@ -144,9 +155,10 @@ def _box_variances(context: TranslationContext, shape: Sequence[int], prior: str
            "Concat", "Transpose", "Less", "Where", "Max", "Min"),
 )  # fmt: skip
 def yolo_box(context: TranslationContext) -> list[str | None]:
-    """The boxes and scores of YOLOv3's output [N, anchors * (5 + classes), H, W].
+    """Boxes and scores from YOLOv3's output [N, anchors * (5 + classes), H, W] (arXiv:1804.02767).
 
-    A box whose confidence is below the threshold is zero, and its scores are.
+    Boxes [N, anchors * H * W, 4] and scores [N, anchors * H * W, classes] are zero if the
+    confidence is below ``conf_thresh``.
     """
     onnx, x = context.onnx, context.input("x")
     pairs = np.asarray(context.attr("anchors"), np.float64).reshape(-1, 2)
@@ -163,9 +175,9 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
     confidence = onnx.sigmoid([_column(context, cells, 4, 2)])
     if aware:
         weight = float(context.attr("iou_aware_factor", 0.5))
-        ours = onnx.pow([confidence, context.const_like(1.0 - weight, x)])
+        own = onnx.pow([confidence, context.const_like(1.0 - weight, x)])
         theirs = onnx.pow([onnx.sigmoid([overlap]), context.const_like(weight, x)])
-        confidence = onnx.mul([ours, theirs])
+        confidence = onnx.mul([own, theirs])
     low = onnx.less([confidence, context.const_like(float(context.attr("conf_thresh")), x)])
     zero, half = context.const_like(0.0, x), context.const_like(0.5, x)
     image = context.cast(context.input("img_size"), context.dtype(x))
@@ -194,9 +206,9 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
     scores = onnx.mul([scores, confidence])
     scores = onnx.where([low, zero, scores])
     results = []
-    for found, last in ((boxes, 4), (scores, classes)):
-        turned = onnx.transpose([found], [0, 1, 3, 4, 2])
-        results.append(context.reshape(turned, [count, anchors * rows * columns, last]))
+    for tensor, last in ((boxes, 4), (scores, classes)):
+        transposed = onnx.transpose([tensor], [0, 1, 3, 4, 2])
+        results.append(context.reshape(transposed, [count, anchors * rows * columns, last]))
     return list(results)
 
 
@@ -222,7 +234,7 @@ def _pooled(context: TranslationContext) -> dict[str, int | float]:
 
 @translator("roi_align", emits=("paddle_ipu.RoiAlign",), limits=_ROI_INPUTS)
 def roi_align(context: TranslationContext) -> str:
-    """The mean of bilinear samples in each bin of each box."""
+    """The mean of bilinear samples in each bin of each box (arXiv:1703.06870)."""
     attributes = _pooled(context)
     attributes["sampling_ratio"] = int(context.attr("sampling_ratio", -1))
     attributes["aligned"] = int(context.attr("aligned", 0))
@@ -231,19 +243,22 @@ def roi_align(context: TranslationContext) -> str:
 
 @translator("roi_pool", emits=("paddle_ipu.RoiPool",), limits=_ROI_INPUTS)
 def roi_pool(context: TranslationContext) -> list[str | None]:
-    """The maximum of each bin of each box, and where it is in the image."""
+    """The maximum of each bin of each box (arXiv:1504.08083), and its flat index in the image."""
     return list(context.extension("RoiPool", _rois(context), _pooled(context), 2))
 
 
 @translator("psroi_pool", emits=("paddle_ipu.PsRoiPool",), limits=_ROI_INPUTS)
 def psroi_pool(context: TranslationContext) -> str:
-    """The mean of each bin of each box, every bin of channels of its own."""
+    """The mean of each bin of each box, each bin from channels of its own (arXiv:1605.06409)."""
     return context.extension("PsRoiPool", _rois(context), _pooled(context))[0]
 
 
 @translator("deformable_conv", emits=("paddle_ipu.DeformableConv",))
 def deformable_conv(context: TranslationContext) -> str:
-    """Convolution that reads at offset places, each with a weight where there is a mask."""
+    """Convolution that samples at learnt offsets (arXiv:1703.06211).
+
+    A ``mask`` multiplies each sample (arXiv:1811.11168).
+    """
     names = ("x", "offset", "filter")
     inputs = [context.input(name) for name in names]
     if context.has("mask"):
@@ -258,7 +273,7 @@ def deformable_conv(context: TranslationContext) -> str:
 
 @translator("yolo_loss", emits=("paddle_ipu.YoloLoss",))
 def yolo_loss(context: TranslationContext) -> list[str | None]:
-    """YOLOv3's loss of each image, and which anchors matched."""
+    """YOLOv3's loss [N], the mask of objects, and which anchor each ground truth box matched."""
     inputs = [context.input(name) for name in ("x", "gt_box", "gt_label")]
     if context.has("gt_score"):
         inputs.append(context.input("gt_score"))

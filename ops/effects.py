@@ -1,4 +1,4 @@
-"""Operators that are there for what they do on the host: print, and stop the program."""
+"""Translators of operators with an effect on the host: print and assert."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from paddle_ipu.ops.registry import translator
 
 @translator("assert", emits=("Not",), limits="the error names the line, not the tensors")
 def assert_(context: TranslationContext) -> list[str]:
-    """Stops the run where the condition is false."""
+    """Aborts the run if the condition is false."""
     context.graphcore.abort([context.onnx.logical_not([context.input("cond")])])
     return []
 
@@ -17,7 +17,7 @@ def assert_(context: TranslationContext) -> list[str]:
     "print", emits=("graphcore.PrintTensor",), limits="in every run, forward or in both directions"
 )
 def print_(context: TranslationContext) -> str:
-    """The tensor, written to the standard error with its message; its gradient too."""
+    """The tensor itself, printed to standard error; with ``print_phase`` BOTH its gradient too."""
     if int(context.attr("first_n", -1)) > 0:
         raise context.refuse("first_n is not supported: it prints in every run; leave it out.")
     phase = str(context.attr("print_phase", "BOTH")).upper()

@@ -1,4 +1,4 @@
-"""Einstein sums as sums, transposes, matrix products and diagonals."""
+"""Einstein summation as reductions, transpositions, matrix products and diagonals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from paddle_ipu.ops.registry import translator
 
 
 class _Term:
-    """A tensor and the label of each of its dimensions."""
+    """A tensor and the label of each of its axes."""
 
     def __init__(self, context: TranslationContext, tensor: str, labels: list[str]) -> None:
         self.tensor, self.labels, self._context = tensor, labels, context
 
     def size(self, label: str) -> int:
+        """The length of the axis with that label."""
         return self._context.shape(self.tensor)[self.labels.index(label)]
 
     def take_diagonals(self) -> None:
-        """Leaves each label once."""
+        """Replaces axes with the same label by their diagonal."""
         for label in sorted(set(self.labels)):
             while self.labels.count(label) > 1:
                 first, second = [at for at, one in enumerate(self.labels) if one == label][:2]
@@ -26,35 +27,39 @@ class _Term:
                 self.labels = [*rest, label]
 
     def drop(self, gone: list[str]) -> None:
-        """Sums over labels."""
+        """Sums over axes."""
         if gone:
             axes = sorted(self.labels.index(label) for label in gone)
             self.tensor = self._context.onnx.reducesum([self.tensor], axes, 0)
             self.labels = [label for label in self.labels if label not in gone]
 
     def squeeze(self, gone: list[str]) -> None:
-        """Leaves out labels of size 1."""
+        """Removes axes of size 1."""
         kept = [label for label in self.labels if label not in gone]
         sizes = [self.size(label) for label in kept]
         self.tensor = self._context.reshape(self.tensor, sizes)
         self.labels = kept
 
     def arrange(self, order: list[str]) -> None:
-        """Transposes to an order of labels."""
+        """Transposes the axes to an order of labels."""
         if self.labels != order:
             axes = [self.labels.index(label) for label in order]
             self.tensor = self._context.onnx.transpose([self.tensor], axes)
             self.labels = order
 
     def as_stack(self, *groups: list[str]) -> str:
-        """The tensor with each group of labels as one dimension."""
+        """The tensor with each group of axes merged into one."""
         sizes = [product([self.size(label) for label in group]) for group in groups]
         self.arrange([label for group in groups for label in group])
         return self._context.reshape(self.tensor, sizes)
 
 
 def _product(context: TranslationContext, left: _Term, right: _Term, kept: set[str]) -> _Term:
-    """The product of two terms, summed over the labels that are not kept."""
+    """The product of two terms, summed over the labels that are not in `kept`.
+
+    Expressed as one MatMul: shared labels that are kept are the batch, the other shared ones are
+    summed.
+    """
     for term, other in ((left, right), (right, left)):
         shared = [label for label in term.labels if label in other.labels]
         term.squeeze([one for one in shared if term.size(one) == 1 and other.size(one) > 1])
@@ -71,7 +76,7 @@ def _product(context: TranslationContext, left: _Term, right: _Term, kept: set[s
 
 
 def _labels(written: str, rank: int, most: int) -> list[str]:
-    """One label a dimension; those of an ellipsis are numbers, the last being ``most - 1``."""
+    """One label for each axis; the axes of an ellipsis are numbered up to ``most - 1``."""
     before, dots, after = written.partition("...")
     hidden = rank - len(before) - len(after) if dots else 0
     return [*before, *(str(number) for number in range(most - hidden, most)), *after]
@@ -79,7 +84,11 @@ def _labels(written: str, rank: int, most: int) -> list[str]:
 
 @translator("einsum", emits=("ReduceSum", "Transpose", "Reshape", "MatMul", "Gather", "Identity"))
 def einsum(context: TranslationContext) -> list[str | None]:
-    """Products of tensors, summed over labels, as ``numpy.einsum`` writes them."""
+    """Products of tensors, summed over labels, in the notation of ``numpy.einsum``.
+
+    Operands are multiplied from left to right; a label is summed as soon as no later operand has
+    it.
+    """
     tensors = context.inputs("x")
     equation = str(context.attr("equation")).replace(" ", "")
     written, arrow, result = equation.partition("->")
@@ -101,13 +110,13 @@ def einsum(context: TranslationContext) -> list[str | None]:
         wanted = [*(str(number) for number in range(most)), *once]
     for term in terms:
         term.take_diagonals()
-    found = terms[0]
+    result_term = terms[0]
     for at, term in enumerate(terms[1:], start=1):
         later = {label for other in terms[at + 1 :] for label in other.labels}
-        found = _product(context, found, term, later | set(wanted))
-    found.drop([label for label in found.labels if label not in wanted])
-    found.arrange(wanted)
-    if found.tensor in tensors:
-        found.tensor = context.onnx.identity([found.tensor])
+        result_term = _product(context, result_term, term, later | set(wanted))
+    result_term.drop([label for label in result_term.labels if label not in wanted])
+    result_term.arrange(wanted)
+    if result_term.tensor in tensors:
+        result_term.tensor = context.onnx.identity([result_term.tensor])
     rest: list[str | None] = [None] * (len(context.node.outputs) - 1)
-    return [found.tensor, *rest]
+    return [result_term.tensor, *rest]

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic with NumPy's broadcasting."""
+"""Translators of elementwise arithmetic, with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from paddle_ipu.ops.result_types import as_float, as_number, as_truth
 
 
 def _binary(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers an operator that one PopART operator computes as Paddle does."""
+
     @translator(paddle_name, emits=(op_type,))
     def translate(context: TranslationContext) -> str:
         x, y = context.input("x"), context.input("y")
@@ -15,6 +17,8 @@ def _binary(paddle_name: str, builder_name: str, op_type: str) -> None:
 
 
 def _of_truths_too(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers an operator that also takes booleans, which PopART computes as int32."""
+
     @translator(paddle_name, emits=(op_type, "Cast"))
     def translate(context: TranslationContext) -> str:
         pair = [as_number(context, "x"), as_number(context, "y")]
@@ -29,7 +33,7 @@ _binary("minimum", "min", "Min")
 
 
 def _quotient(context: TranslationContext, x: str, y: str) -> str:
-    """``x / y``, of integers rounded towards zero; an integer of zero divides none."""
+    """``x / y``, of integers rounded towards zero; a run raises if an integer divisor is zero."""
     quotient = context.onnx.div([x, y])
     if not context.is_float(x):
         context.divides(quotient)
@@ -38,13 +42,16 @@ def _quotient(context: TranslationContext, x: str, y: str) -> str:
 
 @translator("divide", emits=("Div",))
 def divide(context: TranslationContext) -> str:
-    """``x / y``; Paddle 3 casts integers before it divides them, 2.6 rounds towards zero."""
+    """``x / y``; integers are rounded towards zero (Paddle 2.6; Paddle 3 casts them to floats)."""
     return _quotient(context, context.input("x"), context.input("y"))
 
 
 @translator("elementwise_pow", emits=("Pow", "Abs", "Equal", "Less", "Not", "And", "Where"))
 def elementwise_pow(context: TranslationContext) -> str:
-    """``x ** y``; of integers with ``y`` negative, what is left of ``1 / x ** -y``."""
+    """``x ** y``.
+
+    Integers with a negative exponent give the truncated ``1 / x ** -y``: 0 unless ``|x|`` is 1.
+    """
     x, y = context.input("x"), context.input("y")
     if context.is_float(x):
         return context.onnx.pow([x, y])
@@ -61,7 +68,12 @@ def elementwise_pow(context: TranslationContext) -> str:
            "graphcore.Fmod"),
 )  # fmt: skip
 def floor_divide(context: TranslationContext) -> str:
-    """``floor(x / y)``; of floats by the remainder, since a quotient may be rounded up."""
+    """``floor(x / y)``.
+
+    Of floats it is ``(x - fmod(x, y)) / y``, corrected for signs and rounded, since a rounded
+    quotient may lie above the next integer (as in CPython and NumPy). Integers are divided towards
+    zero and corrected by the sign of the remainder.
+    """
     x, y = context.input("x"), context.input("y")
     zero = context.const_like(0, x)
     if context.is_float(x):
@@ -77,7 +89,7 @@ def floor_divide(context: TranslationContext) -> str:
     whole = context.onnx.sub([quotient, step])
     if not context.is_float(x):
         return whole
-    # What lies next to a whole number is that number.
+    # The division may be off by a rounding error: take the nearest integer.
     near = context.onnx.floor([context.onnx.add([whole, context.const_like(0.5, x)])])
     by_zero = context.onnx.equal([y, zero])
     return context.onnx.where([by_zero, context.onnx.div([x, y]), near])
@@ -96,7 +108,7 @@ def trunc_divide(context: TranslationContext) -> str:
 
 @translator("remainder", emits=("graphcore.Remainder",))
 def remainder(context: TranslationContext) -> str:
-    """``x - floor(x / y) * y``, with the sign of the divisor."""
+    """``x - floor(x / y) * y``: it has the sign of the divisor, as Python's ``%``."""
     x, y = context.input("x"), context.input("y")
     rest = context.graphcore.remainder([x, y])
     if not context.is_float(x):
@@ -106,9 +118,11 @@ def remainder(context: TranslationContext) -> str:
 
 @translator("scale", emits=("Mul", "Add", "Identity", "graphcore.Detach", "Reshape", "Cast"))
 def scale(context: TranslationContext) -> str:
-    """``scale * x + bias`` or ``scale * (x + bias)``; for integers both numbers are cut to whole
-    ones first, as in Paddle. A factor computed at run time gets no gradient, as in Paddle. Of truth
-    values both numbers are 1 unless they are 0, and so is the result."""
+    """``scale * x + bias``, or ``scale * (x + bias)`` without ``bias_after_scale``.
+
+    As in Paddle: for integers both numbers are truncated first, for booleans they are 1 unless 0,
+    and the result is a boolean; a factor computed at run time gets no gradient.
+    """
     x = as_number(context, "x")
     bias = _of_kind(context, x, float(context.attr("bias", 0.0)))
     terms = [("mul", _factor(context, x)), ("add", context.const_like(bias, x) if bias else None)]
@@ -121,14 +135,14 @@ def scale(context: TranslationContext) -> str:
 
 
 def _of_kind(context: TranslationContext, x: str, number: float) -> float:
-    """A number of a scale as one of its operand's."""
+    """A number cast to the dtype of the operand of a `scale`."""
     if context.dtype(context.input("x")) == "bool":
         return float(number != 0.0)
     return number if context.is_float(x) else float(int(number))
 
 
 def _factor(context: TranslationContext, x: str) -> str | None:
-    """The factor of a scale as a tensor of x's dtype and rank 0; None where it is 1."""
+    """The factor of a `scale` as a rank-0 tensor of x's dtype; None if it is 1."""
     if not context.is_constant("scale"):
         tensor = context.cast(context.reshape(context.input("scale"), []), context.dtype(x))
         return context.graphcore.detach([tensor])
@@ -138,20 +152,20 @@ def _factor(context: TranslationContext, x: str) -> str | None:
 
 @translator("add_n", emits=("Sum",))
 def add_n(context: TranslationContext) -> str:
-    """The sum of a list of tensors of one shape."""
+    """The sum of a list of tensors of the same shape."""
     return context.onnx.sum(context.inputs("inputs"))
 
 
 @translator("increment", emits=("Add",))
 def increment(context: TranslationContext) -> str:
-    """``x + value``; the value is a number of x's dtype."""
+    """``x + value``, computed in the dtype of x."""
     x = context.input("x")
     return context.onnx.add([x, context.const_like(context.attr("value", 1.0), x)])
 
 
 @translator("pow", emits=("Pow",))
 def power(context: TranslationContext) -> str:
-    """``x ** y`` with a constant exponent."""
+    """``x ** y`` for a constant exponent."""
     x = context.input("x")
     exponent = context.const_like(float(context.attr("y")), x)
     return context.onnx.pow([x, exponent])
@@ -159,7 +173,7 @@ def power(context: TranslationContext) -> str:
 
 @translator("clip", emits=("Clip",))
 def clip(context: TranslationContext) -> str:
-    """``min(max(x, low), high)`` with constant bounds."""
+    """``min(max(x, min), max)`` for constant bounds."""
     x = context.input("x")
     bounds = [context.const_like(context.number(name), x) for name in ("min", "max")]
     return context.onnx.clip([x, *bounds])
@@ -167,7 +181,7 @@ def clip(context: TranslationContext) -> str:
 
 @translator("lerp", emits=("Sub", "Mul", "Add", "graphcore.Detach"))
 def lerp(context: TranslationContext) -> str:
-    """``x + weight * (y - x)``; no gradient flows to the weight."""
+    """``x + weight * (y - x)``; no gradient reaches the weight."""
     x, y = context.input("x"), context.input("y")
     weight = context.graphcore.detach([context.input("weight")])
     step = context.onnx.mul([weight, context.onnx.sub([y, x])])
@@ -176,22 +190,24 @@ def lerp(context: TranslationContext) -> str:
 
 @translator("atan2", emits=("graphcore.Atan2", "Cast"))
 def atan2(context: TranslationContext) -> str:
-    """The angle of the point (y, x)."""
+    """The angle of the point (y, x), in radians; integers give float64 in Paddle."""
     x, y = (as_float(context, name, "float64") for name in "xy")
     return context.graphcore.atan2([x, y])
 
 
 def _ignoring_nan(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers fmax or fmin: the extreme of two elements, a NaN only if both are NaN."""
+
     @translator(paddle_name, emits=(op_type, "IsNaN", "Less", "Or", "Not", "Where"))
     def translate(context: TranslationContext) -> str:
-        # At a tie the whole gradient goes to x, where Max and Min share it.
+        # At a tie the gradient goes to x, as in Paddle; Max and Min would split it.
         x, y = context.input("x"), context.input("y")
         if not context.is_float(x):
             return str(getattr(context.onnx, builder_name)([x, y]))
         pair = [x, y] if paddle_name == "fmax" else [y, x]
         not_worse = context.onnx.logical_not([context.onnx.less(pair)])
         no_y = context.onnx.isnan([y])
-        # Not(Less) holds for NaN too, so a NaN in x is looked for first.
+        # Not(Less) is true for NaN too, so a NaN in x is replaced last, over that choice.
         chosen = context.onnx.where([context.onnx.logical_or([not_worse, no_y]), x, y])
         return context.onnx.where([context.onnx.isnan([x]), y, chosen])
 

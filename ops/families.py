@@ -1,4 +1,4 @@
-"""Imports every family of translators, so that importing this module fills the table."""
+"""Imports every module of translators, which registers them."""
 
 from __future__ import annotations
 
