@@ -30,10 +30,10 @@ def add_position_encoding(context: TranslationContext) -> str:
 
 @translator("cvm", emits=("paddle_ipu.Cvm",))
 def cvm(context: TranslationContext) -> str:
-    """Features [N, D] whose first two columns are shows and clicks.
+    """Features [N, D] whose first two columns are counts of shows and clicks.
 
     With ``use_cvm`` they become ``log(show + 1)`` and ``log(click + 1) - log(show + 1)``, else they
-    are dropped.
+    are dropped. As in Paddle's kernel the gradient of the two columns is the operand ``cvm``.
     """
     attributes = {"use_cvm": int(context.attr("use_cvm", 1))}
     return context.extension("Cvm", [context.input("x"), context.input("cvm")], attributes)[0]

@@ -1,4 +1,4 @@
-"""Fused operators: products with bias and activation, gated activations, dropout and addition."""
+"""Translators of fused products with bias and activation, gated activations, and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from paddle_ipu.ops.registry import translator
 
 
 def _halves(context: TranslationContext, x: str) -> list[str]:
-    """The two halves of the last dimension."""
+    """The two halves of the last axis.
+
+    Raises:
+        NotSupported: its length is odd.
+    """
     axis, size = context.rank(x) - 1, context.shape(x)[-1]
     if size % 2:
         raise context.refuse(f"its last dimension must be even, got {context.shape(x)}.")
@@ -21,12 +25,13 @@ def _halves(context: TranslationContext, x: str) -> list[str]:
 
 
 def _gated(context: TranslationContext, x: str, y: str, name: str) -> str:
+    """``activation(x) * y``."""
     return context.onnx.mul([activate(context, x, name), y])
 
 
 @translator("swiglu", emits=("graphcore.Swish", "Mul", "Split"))
 def swiglu(context: TranslationContext) -> str:
-    """``silu(x) * y``; without y, x is two halves along its last dimension."""
+    """``silu(x) * y`` (arXiv:2002.05202); without y, x holds both halves along its last axis."""
     x = context.input("x")
     x, y = (x, context.input("y")) if context.has("y") else _halves(context, x)
     return _gated(context, x, y, "silu")
@@ -42,7 +47,11 @@ _GATED = {"swiglu": "silu", "geglu": "gelu"}
     limits="no quantised operands or results",
 )
 def fused_bias_act(context: TranslationContext) -> str:
-    """``activation(x + bias)``; of geglu and swiglu, the first half's times the second half."""
+    """``activation(x + bias)``.
+
+    For geglu and swiglu (arXiv:2002.05202): the activation of the first half of the last axis,
+    times the second half.
+    """
     for name in ("dequant_scales", "shift", "smooth"):
         if context.has(name):
             raise context.refuse(f"{name} is not supported; dequantise apart.")
@@ -77,7 +86,7 @@ def fused_dropout_add(context: TranslationContext) -> Sequence[str | None]:
 
 
 def _linear(context: TranslationContext, x: str, w: str, bias: str | None, columns: int) -> str:
-    """x as a matrix with its first `columns` dimensions as rows, times w, plus bias."""
+    """``x @ w + bias``, x as a matrix whose rows are its first `columns` axes."""
     shape = context.shape(x)
     outer, inner = shape[:columns], product(shape[columns:])
     flat = context.reshape(x, [*outer, inner])
@@ -96,7 +105,10 @@ def _fully_connected(context: TranslationContext, w: str) -> str:
 
 @translator("fc", emits=("MatMul", "Add", "Relu", "Reshape", "Slice"))
 def fc(context: TranslationContext) -> str:
-    """``activation(input @ w + bias)``; padded weights have 4 rows and columns too many."""
+    """``activation(input @ w + bias)``.
+
+    With ``padding_weights`` the last 4 rows and columns of w are padding, and cut off.
+    """
     w = context.input("w")
     if context.attr("padding_weights", 0):
         rows, columns = context.shape(w)
@@ -119,7 +131,7 @@ def gemm_epilogue(context: TranslationContext) -> str:
     limits="its reserve_space cannot be read",
 )
 def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
-    """``activation(x @ y + bias)``; x as a matrix, GELU by its approximation, as cuBLASLt's."""
+    """``activation(x @ y + bias)`` as cuBLASLt computes it: GELU by its tanh approximation."""
     refuse_results(context, "reserve_space")
     x, y, bias = (context.input(name) for name in ("x", "y", "bias"))
     shape = context.shape(x)
@@ -138,7 +150,7 @@ def fused_gemm_epilogue(context: TranslationContext) -> Sequence[str | None]:
 
 @translator("fusion_repeated_fc_relu", emits=("MatMul", "Add", "Relu"))
 def fusion_repeated_fc_relu(context: TranslationContext) -> Sequence[str | None]:
-    """``relu(x @ w + bias)``, again and again; the results between are not offered."""
+    """``relu(x @ w + bias)`` repeated for a list of weights; only the last result can be read."""
     weights, biases = context.inputs("w"), context.inputs("bias")
     refuse_results(context, *["relu_out"] * (len(weights) - 1), first=0)
     x = context.input("x")
@@ -153,29 +165,29 @@ def fusion_squared_mat_sub(context: TranslationContext) -> Sequence[str | None]:
     """``scalar * ((x @ y) ** 2 - x ** 2 @ y ** 2)``."""
     refuse_results(context, "squared_x", "squared_y", "squared_xy", first=0)
     x, y = context.input("x"), context.input("y")
-    once = context.onnx.matmul([x, y])
+    product = context.onnx.matmul([x, y])
     squares = context.onnx.matmul([context.onnx.mul([x, x]), context.onnx.mul([y, y])])
-    apart = context.onnx.sub([context.onnx.mul([once, once]), squares])
-    scalar = context.const_like(float(context.attr("scalar", 1.0)), apart)
-    return [None, None, None, context.onnx.mul([apart, scalar])]
+    difference = context.onnx.sub([context.onnx.mul([product, product]), squares])
+    scalar = context.const_like(float(context.attr("scalar", 1.0)), difference)
+    return [None, None, None, context.onnx.mul([difference, scalar])]
 
 
 @translator("fusion_transpose_flatten_concat", emits=("Transpose", "Reshape", "Concat"))
 def fusion_transpose_flatten_concat(context: TranslationContext) -> str:
-    """Each tensor transposed, made a matrix at `flatten_axis`, and all of them in a row."""
+    """Tensors transposed, flattened to matrices at ``flatten_axis`` and concatenated."""
     order = context.ints("trans_axis")
     at = int(context.attr("flatten_axis"))
     matrices = []
     for x in context.inputs("x"):
-        turned = context.onnx.transpose([x], order)
-        shape = context.shape(turned)
-        matrices.append(context.reshape(turned, [product(shape[:at]), product(shape[at:])]))
+        transposed = context.onnx.transpose([x], order)
+        shape = context.shape(transposed)
+        matrices.append(context.reshape(transposed, [product(shape[:at]), product(shape[at:])]))
     return context.onnx.concat(matrices, int(context.attr("concat_axis")))
 
 
 @translator("batch_fc", emits=("MatMul", "Add", "Reshape"))
 def batch_fc(context: TranslationContext) -> str:
-    """``input [N, B, I] @ w [N, I, O] + bias [N, O]``."""
+    """``input @ w + bias`` for each of N slots: [N, B, I] @ [N, I, O] + [N, O]."""
     slots, _, columns = context.shape(context.input("w"))
     bias = context.reshape(context.input("bias"), [slots, 1, columns])
     return total(context, [context.onnx.matmul([context.input("input"), context.input("w")]),
@@ -184,7 +196,7 @@ def batch_fc(context: TranslationContext) -> str:
 
 @translator("apply_per_channel_scale", emits=("Mul",))
 def apply_per_channel_scale(context: TranslationContext) -> str:
-    """``x * scales``, one for each channel of the last dimension."""
+    """``x * scales``, one scale for each index of the last axis."""
     return context.onnx.mul([context.input("x"), context.input("scales")])
 
 
@@ -204,7 +216,7 @@ def _unary(context: TranslationContext, x: str, name: str) -> str:
     limits="the intermediate result cannot be read",
 )
 def fused_elemwise_activation(context: TranslationContext) -> Sequence[str | None]:
-    """``binary(x, unary(y))`` or ``unary(binary(x, y))``, as `functor_list` says, outer first."""
+    """``binary(x, unary(y))`` or ``unary(binary(x, y))``, by the order in ``functor_list``."""
     refuse_results(context, "intermediate_out")
     outer, inner = (str(name).removesuffix(",") for name in context.attr("functor_list"))
     known = {*ACTIVATIONS, "scale", *_BINARY}
@@ -225,7 +237,10 @@ def fused_elemwise_activation(context: TranslationContext) -> Sequence[str | Non
 
 @translator("fused_scale_bias_add_relu", emits=("Mul", "Add", "Relu"))
 def fused_scale_bias_add_relu(context: TranslationContext) -> str:
-    """``relu(x1 * scale1 + bias1 + x2)`` by channel, the last axis; of x2 too with `fuse_dual`."""
+    """``relu(x1 * scale1 + bias1 + x2)``, channels last.
+
+    With ``fuse_dual`` x2 is replaced by ``x2 * scale2 + bias2``.
+    """
     x2 = context.input("x2")
     if context.attr("fuse_dual", 0):
         x2 = _affine(context, x2, "2")
@@ -246,10 +261,11 @@ def _affine(context: TranslationContext, x: str, which: str) -> str:
     limits="only the output can be read",
 )  # fmt: skip
 def rank_attention(context: TranslationContext) -> list[str | None]:
-    """The sum over a page's items of ``x of the item @ parameters for both ranks``.
+    """The sum over the K items of a page of ``x[item] @ parameters[rank, item's rank]``: [N, C].
 
-    `rank_offset` [N, 2K + 1] tells each instance's rank from 1, then for K items rank and row of
-    x; ranks of 0 do not count. `rank_param` [K * K * F, C] has a matrix [F, C] for each pair.
+    ``rank_offset`` [N, 2K + 1] has each instance's rank, counted from 1, then for each item its
+    rank and its row of x; rank 0 means none. ``rank_param`` [K * K * F, C] holds a matrix [F, C]
+    for each pair of ranks.
     """
     refuse_results(context, "input_help", first=0)
     refuse_results(context, "ins_rank", first=2)
@@ -268,10 +284,10 @@ def rank_attention(context: TranslationContext) -> list[str | None]:
     pair = onnx.max([onnx.add([base, onnx.sub([theirs, one])]), none])
     matrices = context.reshape(param, [most * most, width, columns])
     chosen = onnx.gather([matrices, pair], 0)
-    found = onnx.gather([x, onnx.max([places, none])], 0)
+    rows_of_items = onnx.gather([x, onnx.max([places, none])], 0)
     weights = context.reshape(context.cast(counts, context.dtype(x)), [rows, most, 1])
-    shown = context.reshape(onnx.mul([found, weights]), [rows, most, 1, width])
-    each = context.reshape(onnx.matmul([shown, chosen]), [rows, most, columns])
+    weighted = context.reshape(onnx.mul([rows_of_items, weights]), [rows, most, 1, width])
+    each = context.reshape(onnx.matmul([weighted, chosen]), [rows, most, columns])
     return [None, onnx.reducesum([each], [1], 0), None]
 
 
@@ -279,37 +295,37 @@ def rank_attention(context: TranslationContext) -> list[str | None]:
     "fused_linear_param_grad_add", emits=("MatMul", "Transpose", "Reshape", "Add", "ReduceSum")
 )
 def fused_linear_param_grad_add(context: TranslationContext) -> list[str | None]:
-    """``x^T @ dout`` and the sum of dout's rows, each added to a gradient that there may be."""
+    """The gradients ``x^T @ dout`` and ``sum(dout)``, added to those accumulated so far, if any."""
     x, dout = context.input("x"), context.input("dout")
     inner, outer = context.shape(x)[-1], context.shape(dout)[-1]
     rows = product(context.shape(x)[:-1])
     flat, gradient = context.reshape(x, [rows, inner]), context.reshape(dout, [rows, outer])
     of_weight = context.onnx.matmul([context.swap_last_axes(flat), gradient])
-    found: list[str | None] = [total(context, [of_weight, context.optional("dweight")]), None]
+    gradients: list[str | None] = [total(context, [of_weight, context.optional("dweight")]), None]
     if context.attr("has_bias", 1):
         of_bias = context.onnx.reducesum([gradient], [0], 0)
-        found[1] = total(context, [of_bias, context.optional("dbias")])
-    return found
+        gradients[1] = total(context, [of_bias, context.optional("dbias")])
+    return gradients
 
 
 @translator("moe_combine", emits=("Gather", "Mul", "ReduceSum", "Reshape"))
 def moe_combine(context: TranslationContext) -> str:
-    """``sum over k of combine_weights[s, k] * x[scatter_index[s, k]]``: [S, H] of experts' rows."""
+    """``y[s] = sum_k combine_weights[s, k] * x[scatter_index[s, k]]``: [S, H]."""
     x, weights = context.input("x"), context.input("combine_weights")
     rows, count = context.shape(weights)
     places = context.reshape(context.input("scatter_index"), [rows, count])
-    found = context.onnx.gather([x, places], 0)
-    weighted = context.onnx.mul([found, context.reshape(weights, [rows, count, 1])])
+    gathered = context.onnx.gather([x, places], 0)
+    weighted = context.onnx.mul([gathered, context.reshape(weights, [rows, count, 1])])
     return context.onnx.reducesum([weighted], [1], 0)
 
 
 @translator("blha_get_max_len", emits=("ReduceMax", "Reshape"))
 def blha_get_max_len(context: TranslationContext) -> list[str]:
-    """The largest of the lengths to encode, and of those to decode, [1] each."""
-    found = []
+    """The largest length to encode, and the largest to decode: [1] each."""
+    longest = []
     for name in ("seq_lens_encoder", "seq_lens_decoder"):
         lengths = context.reshape(
             context.input(name), [product(context.shape(context.input(name)))]
         )
-        found.append(context.onnx.reducemax([lengths], [0], 1))
-    return found
+        longest.append(context.onnx.reducemax([lengths], [0], 1))
+    return longest

@@ -1,4 +1,4 @@
-"""Activations by name, as attributes of fused operators give them."""
+"""Activations by the names that fused operators have as an attribute."""
 
 from __future__ import annotations
 
@@ -38,10 +38,15 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 
 def activate(context: TranslationContext, x: str, name: str) -> str:
-    """``activation(x)``; `x` itself for the identity.
+    """``activation(x)``, or `x` itself for an identity.
+
+    Args:
+        context: of the node.
+        x: the tensor.
+        name: Paddle's name; "", "identity", "linear" and "none" are identities.
 
     Raises:
-        NotSupported: there is no activation of that name here.
+        NotSupported: the name is not known.
     """
     if name in _IDENTITY:
         return x

@@ -1,4 +1,4 @@
-"""Normalisation by kernels that do more: RMS, residuals, biases, embeddings, activations."""
+"""Translators of fused normalisations: RMS, residuals, biases, embeddings, activations."""
 
 from __future__ import annotations
 
@@ -12,25 +12,42 @@ from paddle_ipu.ops.registry import translator
 
 
 def refuse_results(context: TranslationContext, *names: str, first: int = 1) -> None:
-    """Refuses to give results that only a kernel's own backward reads."""
+    """Refuses a node of which results for a kernel's own backward are read.
+
+    Args:
+        context: of the node.
+        *names: names of the results from index `first` on, for the message.
+        first: index of the first of them.
+
+    Raises:
+        NotSupported: one of them is used.
+    """
     for at, name in enumerate(names, start=first):
         if at < len(context.node.outputs) and context.is_used(at):
             raise context.refuse(f"its result {name} cannot be read; compute it apart.")
 
 
 def total(context: TranslationContext, terms: Sequence[str | None]) -> str:
-    """The sum of what is given."""
-    given = [term for term in terms if term is not None]
-    found = given[0]
-    for term in given[1:]:
-        found = context.onnx.add([found, term])
-    return found
+    """The sum of the terms that are not None; at least one is not."""
+    present = [term for term in terms if term is not None]
+    result = present[0]
+    for term in present[1:]:
+        result = context.onnx.add([result, term])
+    return result
 
 
 def rms_normal(
     context: TranslationContext, x: str, axis: int, scale: str | None, epsilon: float
 ) -> str:
-    """``x / sqrt(mean(x * x) + epsilon) * scale`` over the dimensions from `axis`."""
+    """``x / sqrt(mean(x * x) + epsilon) * scale`` (arXiv:1910.07467).
+
+    Args:
+        context: of the node.
+        x: the tensor.
+        axis: the mean is over the axes from this one on.
+        scale: of the shape of those axes; None for ones.
+        epsilon: added to the mean.
+    """
     rank = context.rank(x)
     axes = list(range(axis % rank, rank))
     mean = context.onnx.reducemean([context.onnx.mul([x, x])], axes, 1)
@@ -48,7 +65,7 @@ def rms_normal(
     limits="its invvar cannot be read",
 )
 def rms_norm(context: TranslationContext) -> Sequence[str | None]:
-    """``x / sqrt(mean(x * x) + epsilon) * scale`` over the dimensions of `normalized_shape`."""
+    """RMS normalisation over the trailing axes that ``normalized_shape`` counts."""
     refuse_results(context, "invvar")
     axis = context.rank(context.input("x")) - len(context.attr("normalized_shape"))
     epsilon = float(context.attr("epsilon", 1e-5))
@@ -62,14 +79,14 @@ def rms_norm(context: TranslationContext) -> Sequence[str | None]:
     limits="its invvar cannot be read",
 )
 def fused_rms_norm_ext(context: TranslationContext) -> Sequence[str | None]:
-    """``x / sqrt(mean(x * x) + epsilon) * scale`` over the last dimension."""
+    """RMS normalisation over the last axis."""
     refuse_results(context, "invvar")
     x, epsilon = context.input("x"), float(context.attr("epsilon", 1e-5))
     return [rms_normal(context, x, -1, context.input("scale"), epsilon), None]
 
 
 def _with_residual(context: TranslationContext, alpha: float = 1.0) -> str:
-    """``x + bias + alpha * residual``, where they are given."""
+    """``x + bias + alpha * residual``; bias and residual may be omitted."""
     if float(context.attr("quant_scale", -1.0)) > 0:
         raise context.refuse("quantised results are not supported; give quant_scale -1.")
     residual = context.optional("residual")
@@ -84,7 +101,7 @@ def _with_residual(context: TranslationContext, alpha: float = 1.0) -> str:
     limits="no quantised results; its inv_var cannot be read",
 )
 def fused_rms_norm_quant(context: TranslationContext) -> Sequence[str | None]:
-    """RMS normalisation of ``x + bias + residual``; the sum is the second result."""
+    """RMS normalisation of ``x + bias + residual``; the second result is that sum."""
     refuse_results(context, "inv_var", first=2)
     x = _with_residual(context)
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
@@ -99,7 +116,7 @@ def fused_rms_norm_quant(context: TranslationContext) -> Sequence[str | None]:
     limits="its mean and invvar cannot be read",
 )
 def fast_ln(context: TranslationContext) -> Sequence[str | None]:
-    """Layer normalisation over the last dimension."""
+    """Layer normalisation over the last axis."""
     refuse_results(context, "mean", "invvar")
     epsilon = float(context.attr("epsilon", 1e-5))
     x, scale, bias = (context.input(name) for name in ("x", "scale", "bias"))
@@ -112,12 +129,12 @@ def fast_ln(context: TranslationContext) -> Sequence[str | None]:
     limits="no quantised results; its mean and variance cannot be read",
 )
 def fused_bias_residual_layernorm(context: TranslationContext) -> Sequence[str | None]:
-    """Layer normalisation of ``x + bias + residual_alpha * residual``; the second result is it."""
+    """Layer normalisation of ``x + bias + residual_alpha * residual``, and that sum."""
     refuse_results(context, "mean", "variance", first=2)
     x = _with_residual(context, float(context.attr("residual_alpha", 1.0)))
     scale, shift = context.optional("norm_weight"), context.optional("norm_bias")
     if scale is None and shift is None:
-        # Without either the kernel only adds.
+        # Without both, Paddle's kernel only adds.
         return [x, x, None, None]
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     return [layer_normalized(context, x, axis, scale, shift, epsilon), x, None, None]
@@ -129,7 +146,7 @@ def fused_bias_residual_layernorm(context: TranslationContext) -> Sequence[str |
     limits="its mask, mean and variance cannot be read; a fixed seed is not used",
 )
 def fused_bias_dropout_residual_layer_norm(context: TranslationContext) -> Sequence[str | None]:
-    """Layer normalisation of ``residual + dropout(x + bias)``; the second result is that sum."""
+    """Layer normalisation of ``residual + dropout(x + bias)``, and that sum."""
     refuse_results(context, "dropout_mask_out", "ln_mean", "ln_variance", first=2)
     x = drop(
         context,
@@ -144,7 +161,15 @@ def fused_bias_dropout_residual_layer_norm(context: TranslationContext) -> Seque
 
 
 def drop(context: TranslationContext, x: str, p: float, mode: str) -> str:
-    """Dropout as the operator `dropout` does it, in the node's `is_test` or not."""
+    """Dropout as Paddle's operator `dropout` does it.
+
+    Args:
+        context: of the node; its ``is_test`` turns dropout off.
+        x: the tensor.
+        p: the probability of zeroing an element.
+        mode: ``upscale_in_train`` divides by ``1 - p`` in training; ``downgrade_in_infer``
+            multiplies by ``1 - p`` in inference.
+    """
     upscale = mode == "upscale_in_train"
     if context.attr("is_test", 0):
         if upscale or p == 0.0:
@@ -162,7 +187,7 @@ def drop(context: TranslationContext, x: str, p: float, mode: str) -> str:
 
 @translator("skip_layernorm", emits=("graphcore.GroupNormalization", "Reshape", "Add"))
 def skip_layernorm(context: TranslationContext) -> str:
-    """Layer normalisation of ``x + y``."""
+    """Layer normalisation of ``x + y`` over the axes from ``begin_norm_axis`` on."""
     x = total(context, [context.input("x"), context.input("y")])
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     scale, bias = context.input("scale"), context.input("bias")
@@ -174,16 +199,16 @@ def skip_layernorm(context: TranslationContext) -> str:
     emits=("graphcore.GroupNormalization", "Reshape", "Add", "Gather"),
 )
 def fused_embedding_eltwise_layernorm(context: TranslationContext) -> str:
-    """Layer normalisation of the sum of embeddings, each of ids [B, S] or [B, S, 1]."""
-    found: list[str | None] = []
+    """Layer normalisation of a sum of embeddings, by ids [B, S] or [B, S, 1]."""
+    embeddings: list[str | None] = []
     for ids, table in zip(context.inputs("ids"), context.inputs("embs"), strict=True):
         shape = context.shape(ids)
         if len(shape) > 2:
             ids = context.reshape(ids, shape[:2])
-        found.append(context.onnx.gather([table, ids], 0))
+        embeddings.append(context.onnx.gather([table, ids], 0))
     epsilon = float(context.attr("epsilon", 1e-5))
     scale, bias = context.input("scale"), context.input("bias")
-    return layer_normalized(context, total(context, found), -1, scale, bias, epsilon)
+    return layer_normalized(context, total(context, embeddings), -1, scale, bias, epsilon)
 
 
 @translator(
@@ -211,7 +236,7 @@ def fused_fc_elementwise_layernorm(context: TranslationContext) -> Sequence[str 
     limits="its mean and variance cannot be read",
 )
 def add_group_norm_silu(context: TranslationContext) -> Sequence[str | None]:
-    """Group normalisation of ``x + residual``, then SiLU if asked; the sum is the second result."""
+    """Group normalisation of ``x + residual`` with an activation; the second result is that sum."""
     refuse_results(context, "mean", "variance", first=2)
     x = total(context, [context.input("x"), context.optional("residual")])
     last = is_channels_last(context)

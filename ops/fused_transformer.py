@@ -1,4 +1,4 @@
-"""The two halves of a transformer layer, each of which Paddle has as one operator for GPUs."""
+"""Translators of the two halves of a transformer layer, each a single fused operator in Paddle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _refuse_several_devices(context: TranslationContext) -> None:
 
 
 def _refuse_results(context: TranslationContext, kept: int) -> None:
-    """Only result `kept` can be read; the others are for the kernel's own backward."""
+    """Refuses a node of which other results than `kept` are read."""
     for at, value in enumerate(context.node.outputs):
         if at != kept and context.is_used(at):
             raise context.refuse(f"its result {value.name} cannot be read; compute it apart.")
@@ -46,7 +46,10 @@ def _dropped(context: TranslationContext, x: str, rate: str, implementation: str
     limits="only the output can be read; one device; a fixed seed is not used",
 )  # fmt: skip
 def fused_feedforward(context: TranslationContext) -> Sequence[str | None]:
-    """``x + dropout(dropout(activation(x @ w1 + b1)) @ w2 + b2)``, normalised before or behind."""
+    """``x + dropout2(dropout1(activation(x @ w1 + b1)) @ w2 + b2)``.
+
+    Layer normalisation is applied to the input with ``pre_layer_norm``, else to the sum.
+    """
     _refuse_several_devices(context)
     _refuse_results(context, 0)
     x = context.input("x")
@@ -75,9 +78,10 @@ def fused_feedforward(context: TranslationContext) -> Sequence[str | None]:
     limits="only the output can be read; no cache; one device; a fixed seed is not used",
 )  # fmt: skip
 def fused_attention(context: TranslationContext) -> Sequence[str | None]:
-    """x [B, S, E] plus its attention to itself, normalised before or behind.
+    """``x + dropout(attention(x) @ w + b)`` for x [B, S, E].
 
-    qkv_weight is [3, H, D, E], or [E, 3 * E] with ``transpose_qkv_wb``.
+    ``qkv_weight`` is [3, H, D, E], or [E, 3 * E] with ``transpose_qkv_wb``. Layer normalisation is
+    applied to the input with ``pre_layer_norm``, else to the sum.
     """
     _refuse_several_devices(context)
     last = len(context.node.outputs) - 1
@@ -108,7 +112,7 @@ def fused_attention(context: TranslationContext) -> Sequence[str | None]:
         dropout=0.0 if context.attr("is_test", 0) else rate,
     )
     if str(context.attr("attn_dropout_implementation", "upscale_in_train")) != "upscale_in_train":
-        # In training this mode leaves out as much and scales nothing up, else it scales down.
+        # In training this undoes the factor of `attend`; in inference the mode scales by 1 - rate.
         out = context.onnx.mul([out, context.const_like(1.0 - rate, out)])
     out = context.reshape(heads_first(context, out), [batch, steps, heads * depth])
     out = context.onnx.matmul([out, context.input("out_linear_weight")])

@@ -1,4 +1,4 @@
-"""Messages along the edges of a graph, and sums over segments."""
+"""Translators of message passing on graphs, and of reductions over segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from paddle_ipu.ops.scatter import scattered
 
 
 def _reduced(context: TranslationContext, messages: str, target: str, kind: str, size: int) -> str:
-    """The sum, mean, maximum or minimum of the messages to each of `size` nodes, 0 without any."""
+    """Messages reduced at their target nodes: [size, ...], 0 for a node without messages.
+
+    Args:
+        context: of the node.
+        messages: one for each edge, [E, ...].
+        target: the target node of each edge [E].
+        kind: SUM, MEAN, MAX or MIN.
+        size: the number of nodes.
+    """
     if kind != "MEAN":
         return scattered(context, messages, target, kind.capitalize(), 0, size)
     total = scattered(context, messages, target, "Sum", 0, size)
@@ -22,18 +30,20 @@ def _reduced(context: TranslationContext, messages: str, target: str, kind: str,
 
 
 def _out_size(context: TranslationContext) -> int:
+    """The number of target nodes: ``out_size``, or the number of rows of x."""
     size = context.ints("out_size")[0] if context.has("out_size") else 0
     return size if size > 0 else context.shape(context.input("x"))[0]
 
 
 def _sent(context: TranslationContext, values: str, sources: str) -> str:
+    """The row of each edge's source node."""
     sent = context.onnx.gather([values, sources], 0)
     context.takes(sent, 1, "index", 0, context.shape(values)[0] - 1)
     return sent
 
 
 def _combined(context: TranslationContext, x: str, y: str) -> str:
-    """The two sides of a message, the one with fewer axes given leading ones behind the edges."""
+    """The sum or product of two sides of each message, broadcast behind the axis of edges."""
     rank = max(context.rank(x), context.rank(y))
 
     def aligned(side: str) -> str:
@@ -50,7 +60,7 @@ def _combined(context: TranslationContext, x: str, y: str) -> str:
     limits="out_size must be constant",
 )
 def send_u_recv(context: TranslationContext) -> list[str | None]:
-    """Source nodes' rows reduced at the target node of each edge."""
+    """Rows of source nodes reduced at the target node of each edge."""
     messages = _sent(context, context.input("x"), context.input("src_index"))
     kind = str(context.attr("reduce_op", "SUM"))
     return [
@@ -65,7 +75,7 @@ def send_u_recv(context: TranslationContext) -> list[str | None]:
     limits="out_size must be constant",
 )
 def send_ue_recv(context: TranslationContext) -> list[str | None]:
-    """Source nodes' rows with those of the edges, reduced at the target nodes."""
+    """Rows of source nodes combined with those of edges, then reduced at the target nodes."""
     sent = _sent(context, context.input("x"), context.input("src_index"))
     messages = _combined(context, sent, context.input("y"))
     kind = str(context.attr("reduce_op", "SUM"))
@@ -77,7 +87,7 @@ def send_ue_recv(context: TranslationContext) -> list[str | None]:
 
 @translator("send_uv", emits=("Gather", "Add", "Mul"))
 def send_uv(context: TranslationContext) -> str:
-    """A row for each edge, of its source node's and its target node's."""
+    """For each edge the sum or product of its source's and its target's row."""
     source = _sent(context, context.input("x"), context.input("src_index"))
     target = _sent(context, context.input("y"), context.input("dst_index"))
     return _combined(context, source, target)
@@ -89,7 +99,7 @@ def send_uv(context: TranslationContext) -> str:
     limits="the segment ids must be constant: the last one is the result's length",
 )
 def segment_pool(context: TranslationContext) -> list[str | None]:
-    """The sum, mean, maximum or minimum of the rows of each segment."""
+    """Rows reduced by segment; ``segment_ids`` are sorted, the last one gives the length."""
     if not context.is_constant("segment_ids"):
         raise context.refuse(
             "the segment ids must be constants of the program: the last one says how long the "

@@ -1,4 +1,4 @@
-"""Images in Paddle's layouts, [N, C, spatial axes] or [N, spatial axes, C], and their padding."""
+"""Layouts of images, [N, C, spatial axes] or [N, spatial axes, C], and paddings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ _CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "NLC", "NWC"})
 
 
 def is_channels_last(context: TranslationContext, attribute: str = "data_format") -> bool:
-    """True when the node's layout attribute puts the channels behind the spatial axes."""
+    """True if the node's layout attribute puts the channels behind the spatial axes."""
     return str(context.attr(attribute, "NCHW")) in _CHANNELS_LAST
 
 
 def channels_first(context: TranslationContext, x: str, last: bool) -> str:
-    """`x` as [N, C, spatial axes]; `last` tells that its channels are the last axis."""
+    """An image in the layout [N, C, spatial axes].
+
+    Args:
+        context: of the node.
+        x: the image.
+        last: its channels are the last axis; otherwise it stays as it is.
+    """
     rank = context.rank(x)
     if not last or rank < 3:
         return x
@@ -23,7 +29,7 @@ def channels_first(context: TranslationContext, x: str, last: bool) -> str:
 
 
 def channels_back(context: TranslationContext, x: str, last: bool) -> str:
-    """The inverse of `channels_first`."""
+    """The inverse of `channels_first`, by the same arguments."""
     rank = context.rank(x)
     if not last or rank < 3:
         return x
@@ -31,7 +37,14 @@ def channels_back(context: TranslationContext, x: str, last: bool) -> str:
 
 
 def per_channel(context: TranslationContext, vector: str, rank: int, last: bool = False) -> str:
-    """A vector [C] shaped to broadcast against an image of that rank."""
+    """A vector [C] reshaped to broadcast against an image.
+
+    Args:
+        context: of the node.
+        vector: one number for each channel.
+        rank: the rank of the image.
+        last: its channels are the last axis.
+    """
     count = context.shape(vector)[0]
     if last or rank < 2:
         return context.reshape(vector, [1] * (rank - 1) + [count])
@@ -44,10 +57,19 @@ def explicit_pads(
     kernel: Sequence[int],
     strides: Sequence[int],
 ) -> tuple[list[int], list[int]]:
-    """Padding before and after each spatial axis, by Paddle's three ways to say it.
+    """The padding before and after each spatial axis, from Paddle's three ways to write it.
 
-    SAME makes the output ``ceil(size / stride)`` long, an odd rest at the end; dilations count 1
-    there. EXPLICIT gives one number an axis, or a pair an axis.
+    ``VALID`` is none. ``SAME`` makes an output ``ceil(size / stride)`` long, an odd remainder goes
+    to the end, and dilations are ignored. ``EXPLICIT`` has one number or a pair for each axis.
+
+    Args:
+        context: of the node.
+        sizes: of the spatial axes.
+        kernel: sizes of the window.
+        strides: of the window.
+
+    Returns:
+        (padding before each axis, padding after each axis).
     """
     algorithm = str(context.attr("padding_algorithm", "EXPLICIT"))
     if algorithm == "VALID":
@@ -72,10 +94,18 @@ def pads_to_the_end(
     after: Sequence[int],
     ceil: bool = False,
 ) -> list[int]:
-    """Padding after each axis, wide enough for a window larger than the padded axis.
+    """The padding after each axis, extended for a window larger than the padded axis.
 
-    Paddle rounds how many windows there are towards zero: with one stride less than a window
-    needs there is still one, which reaches behind the padding.
+    Paddle computes ``(size + pads - window) / stride + 1`` windows, rounded towards zero: if less
+    than one stride is missing, that is one window, which reaches beyond the padding.
+
+    Args:
+        sizes: of the spatial axes.
+        windows: sizes of the window, dilation included.
+        strides: of the window.
+        before: padding before each axis.
+        after: padding after each axis.
+        ceil: the number of windows is rounded up instead.
     """
     wide = []
     for size, window, stride, low, high in zip(sizes, windows, strides, before, after, strict=True):

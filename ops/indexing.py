@@ -1,4 +1,4 @@
-"""Gathering rows, embeddings and one-hot encodings."""
+"""Translators of gathers, embeddings and one-hot encodings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddle_ipu.ops.result_types import written_as
 
 @translator("gather", emits=("Gather", "Reshape"), limits="the axis must be constant")
 def gather(context: TranslationContext) -> str:
-    """Slices along an axis, one for each element of a 1-D index."""
+    """Slices of ``x`` along an axis by a 1-D index, or one of shape [n, 1]."""
     x, index = context.input("x"), context.input("index")
     axis = (context.ints("axis")[0] if context.has("axis") else 0) % context.rank(x)
     shape = context.shape(index)
@@ -22,7 +22,10 @@ def gather(context: TranslationContext) -> str:
 
 @translator("embedding", emits=("Gather", "Equal", "Where", "Reshape"))
 def embedding(context: TranslationContext) -> str:
-    """Rows of ``weight`` at the ids ``x``; zeros, without gradient, at ``padding_idx``."""
+    """Rows of ``weight`` by the ids ``x``; zeros without gradient at ``padding_idx``.
+
+    A run raises for an id that is not a row, as Paddle does.
+    """
     ids = context.input("x")
     weight = context.input("weight")
     rows = context.onnx.gather([weight, ids], 0)
@@ -37,11 +40,11 @@ def embedding(context: TranslationContext) -> str:
 
 @translator("one_hot", emits=("OneHot", "Reshape"), limits="the number of classes must be constant")
 def one_hot(context: TranslationContext) -> str:
-    """1 at the class, 0 elsewhere, along a new last axis."""
+    """1 at the class, 0 elsewhere, along a new last axis of ``num_classes``."""
     ids, classes = context.input("x"), context.ints("num_classes")[0]
     depth = context.shape_const([classes])
     values = context.const(np.asarray([0, 1]), context.output_dtype())
-    # PopART's wants an axis at least.
+    # PopART's OneHot needs at least one axis.
     row = ids if context.rank(ids) else context.reshape(ids, [1])
     hot = context.onnx.onehot([row, depth, values], -1)
     context.takes(hot, 0, "class", 0, classes - 1)
@@ -50,7 +53,7 @@ def one_hot(context: TranslationContext) -> str:
 
 @translator("index_select", emits=("Gather",))
 def index_select(context: TranslationContext) -> str:
-    """Slices along an axis, one for each element of a 1-D index."""
+    """Slices of ``x`` along an axis by a 1-D index."""
     x = context.input("x")
     axis = int(context.attr("axis", 0)) % context.rank(x)
     return context.onnx.gather([x, context.input("index")], axis)
@@ -58,7 +61,7 @@ def index_select(context: TranslationContext) -> str:
 
 @translator("gather_nd", emits=("Gather", "Reshape", "paddle_ipu.GatherNd"))
 def gather_nd(context: TranslationContext) -> str:
-    """``x[index[..., 0], index[..., 1], ...]``; one index a row is a plain, portable gather."""
+    """``x[index[..., 0], index[..., 1], ...]``; with one index it is a plain, portable Gather."""
     x, index = context.input("x"), context.input("index")
     shape = context.shape(index)
     if shape[-1] == 1:
@@ -68,7 +71,7 @@ def gather_nd(context: TranslationContext) -> str:
 
 @translator("take_along_axis", emits=("paddle_ipu.TakeAlongAxis",))
 def take_along_axis(context: TranslationContext) -> str:
-    """Element by element, the one at the index along an axis."""
+    """``arr`` read along an axis at ``indices``, element by element, as in NumPy."""
     x, index = context.input("arr"), context.input("indices")
     axis = int(context.attr("axis")) % context.rank(x)
     if 0 in context.shape(index):
@@ -78,7 +81,7 @@ def take_along_axis(context: TranslationContext) -> str:
 
 @translator("index_sample", emits=("paddle_ipu.TakeAlongAxis",))
 def index_sample(context: TranslationContext) -> str:
-    """In each row, the elements at that row's indices."""
+    """``x[i, index[i, j]]`` for matrices."""
     x, index = context.input("x"), context.input("index")
     result = context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
     context.takes(result, 1, "index", 0, context.shape(x)[1] - 1)
@@ -89,6 +92,7 @@ _FIXED = "how many elements it gives depends on the values of a tensor computed 
 
 
 def _refuse_computed(context: TranslationContext, name: str, instead: str) -> None:
+    """Raises if operand `name`, which decides the result's shape, is computed at run time."""
     if not context.is_constant(name):
         raise context.refuse(
             f"{_FIXED}an IPU program has static shapes. {instead}, or compute the operand from "
@@ -98,7 +102,7 @@ def _refuse_computed(context: TranslationContext, name: str, instead: str) -> No
 
 @translator("masked_select", emits=("Reshape", "Gather"), limits="the mask must be constant")
 def masked_select(context: TranslationContext) -> str:
-    """The elements where a mask is true."""
+    """The elements of ``x`` where the mask is true, as a vector."""
     _refuse_computed(context, "mask", "Use paddle.where, or multiply by the mask")
     x = context.input("x")
     mask = context.static("mask")
@@ -111,26 +115,29 @@ def masked_select(context: TranslationContext) -> str:
 
 @translator("nonzero", emits=(), limits="the condition must be constant")
 def nonzero(context: TranslationContext) -> Array:
-    """The indices of the elements that are not zero."""
+    """The indices [n, rank] of the elements that are not zero."""
     _refuse_computed(context, "condition", "Use paddle.where with three arguments")
     return np.argwhere(context.static("condition")).astype(np.int64)
 
 
 @translator("unique", emits=(), limits="the elements must be constant")
 def unique(context: TranslationContext) -> list[str | None]:
-    """The different elements, or slices, in order; where they stand and how many there are."""
+    """The sorted distinct elements, or slices along ``axis``.
+
+    Results: they, the first index of each, the inverse indices and the counts.
+    """
     _refuse_computed(context, "x", "Use paddle.sort")
     x = context.static("x")
     axis = context.ints("axis")
-    found = np.unique(x, True, True, True, axis=axis[0] if axis else None)
-    parts = [found[0], found[1], np.asarray(found[2]).reshape(-1), found[3]]
+    results = np.unique(x, True, True, True, axis=axis[0] if axis else None)
+    parts = [results[0], results[1], np.asarray(results[2]).reshape(-1), results[3]]
     _counted(context)
     return [context.const(part) for part in parts]
 
 
 @translator("unique_consecutive", emits=(), limits="the elements must be constant")
 def unique_consecutive(context: TranslationContext) -> list[str | None]:
-    """The elements, or slices, without those like the one before; what each became, how many."""
+    """The first element, or slice, of each run of equal ones; inverse indices and counts."""
     _refuse_computed(context, "x", "Use paddle.sort")
     x = context.static("x")
     axis = context.ints("axis")
@@ -144,7 +151,7 @@ def unique_consecutive(context: TranslationContext) -> list[str | None]:
 
 
 def _counted(context: TranslationContext) -> None:
-    """Results but the first have the attribute's dtype, which a PIR program may not say."""
+    """Declares the dtype of the results after the first, which a PIR program may not have."""
     for at, result in enumerate(context.node.outputs):
         if at and result.name:
             written_as(context, at, str(context.attr("dtype", "int64")))
@@ -152,27 +159,30 @@ def _counted(context: TranslationContext) -> None:
 
 @translator("gather_tree", emits=("Slice", "Reshape", "Add", "Gather", "Concat"))
 def gather_tree(context: TranslationContext) -> str:
-    """The beams [time, batch, beam] that beam search found, followed back from the last step."""
+    """Whole beams [time, batch, beam] from the tokens and parents of each step of a beam search."""
     ids, parents = context.input("ids"), context.input("parents")
     steps, batch, beams = context.shape(ids)
     first = context.const(np.arange(batch).repeat(beams) * beams, context.dtype(parents))
     place = context.const(np.arange(batch * beams), "int32")
-    found = []
+    tokens = []
     for step in reversed(range(steps)):
         row, above = (
             context.reshape(context.slice(tensor, 0, step, step + 1), [batch * beams])
             for tensor in (ids, parents)
         )
-        found.append(context.reshape(context.onnx.gather([row, place], 0), [1, batch, beams]))
+        tokens.append(context.reshape(context.onnx.gather([row, place], 0), [1, batch, beams]))
         parent = context.onnx.gather([above, place], 0)
         place = context.onnx.add([parent, first])
         context.takes(place, 0, "parent", 0, beams - 1)
-    return context.onnx.concat(found[::-1], 0)
+    return context.onnx.concat(tokens[::-1], 0)
 
 
 @translator("shard_index", emits=("Greater", "Less", "And", "Sub", "Where"))
 def shard_index(context: TranslationContext) -> str:
-    """The index inside a shard of equal size, ``ignore_value`` where it is in another."""
+    """The index within shard ``shard_id``, ``ignore_value`` if it belongs to another shard.
+
+    A shard has ``ceil(index_num / nshards)`` indices.
+    """
     x = context.input("input")
     count = int(context.attr("index_num"))
     size = -(-count // int(context.attr("nshards")))

@@ -1,8 +1,8 @@
-"""Interpolation of images: [N, C, spatial axes] or [N, spatial axes, C] made larger or smaller.
+"""Translators of interpolation of images [N, C, spatial axes] or [N, spatial axes, C].
 
-Where each result reads is known while translating, and the axes follow one another: along each,
-a result is a weighted sum of one, two or four Gathers with constant indices. That is exact, and
-PopART trains it, which it does not do for a linear Resize.
+What each result reads is known at compile time, and axes are interpolated one after another: along
+each, a result is a weighted sum of one, two or four Gathers with constant indices. Coordinates are
+rounded as in Paddle's kernels. PopART has a gradient for this, but none for a linear Resize.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Taps = list[tuple[Array, Array | None]]
 
 @translator("nearest_interp", emits=("Gather",), limits="sizes and scales must be constant")
 def nearest_interp(context: TranslationContext) -> str:
-    """The element that is next on the left; the nearest one with align_corners."""
+    """The element at ``floor(i * ratio)``, with ``align_corners`` at ``round(i * ratio)``."""
 
     def taps(size: int, length: int, ratio: np.float32) -> _Taps:
         half = 0.5 if context.attr("align_corners", 1) else 0.0
@@ -39,7 +39,11 @@ def nearest_interp(context: TranslationContext) -> str:
     limits="sizes and scales must be constant",
 )
 def linear_interp(context: TranslationContext) -> str:
-    """The mean of the two elements on either side, weighted by nearness, along each axis."""
+    """The mean of the two nearest elements along each axis, weighted by distance.
+
+    Result i is at ``i * ratio``; with ``align_mode`` 0 and without ``align_corners`` at ``(i + 0.5)
+    * ratio - 0.5``.
+    """
     centred = not context.attr("align_corners", 1) and int(context.attr("align_mode", 1)) == 0
 
     def taps(size: int, length: int, ratio: np.float32) -> _Taps:
@@ -60,7 +64,7 @@ def linear_interp(context: TranslationContext) -> str:
     "bicubic_interp", emits=("Gather", "Mul", "Add"), limits="sizes and scales must be constant"
 )
 def bicubic_interp(context: TranslationContext) -> str:
-    """Cubic convolution (Keys, 1981) with a = -0.75; the border is repeated."""
+    """Cubic convolution (Keys, 1981) of four elements with a = -0.75; borders are replicated."""
 
     def taps(size: int, length: int, ratio: np.float32) -> _Taps:
         at = np.arange(length)
@@ -82,10 +86,12 @@ def bicubic_interp(context: TranslationContext) -> str:
 
 
 def _cubic_inner(x: Array, a: float) -> Array:
+    """Keys' kernel for distances up to 1."""
     return ((a + 2) * x - (a + 3)) * x * x + 1
 
 
 def _cubic_outer(x: Array, a: float) -> Array:
+    """Keys' kernel for distances from 1 to 2."""
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
@@ -105,6 +111,7 @@ def _interpolated(
 
 
 def _along(context: TranslationContext, x: str, axis: int, taps: _Taps) -> str:
+    """The weighted sum of gathered elements along one axis."""
     terms = []
     for positions, weights in taps:
         term = context.onnx.gather([x, context.const(positions, "int32")], axis)
@@ -121,7 +128,7 @@ def _along(context: TranslationContext, x: str, axis: int, taps: _Taps) -> str:
 
 
 def _ratio(context: TranslationContext, size: int, length: int, scale: float) -> np.float32:
-    """How far apart two neighbouring results read, in float32 as Paddle's kernel has it."""
+    """The distance between the coordinates of two results, in float32 as in Paddle's kernel."""
     if length <= 1:
         return np.float32(0)
     if context.attr("align_corners", 1):
@@ -132,9 +139,9 @@ def _ratio(context: TranslationContext, size: int, length: int, scale: float) ->
 
 
 def _lengths(context: TranslationContext, sizes: Sequence[int]) -> tuple[list[int], list[float]]:
-    """The length of each axis of the result, and its scale; 0 where sizes are given instead.
+    """The length of each spatial axis of the result, and its scale or 0.0 if sizes are given.
 
-    Sizes in tensors count first, then scales, then sizes in attributes.
+    Sizes in tensors have priority over scales, scales over sizes in attributes.
     """
     rank = len(sizes)
     names = ("out_d", "out_h", "out_w")[-rank:]

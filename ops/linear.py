@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Translators of matrix products and related sums of products."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from paddle_ipu.ops.registry import translator
 
 @translator("matmul", emits=("MatMul", "Transpose"))
 def matmul(context: TranslationContext) -> str:
-    """NumPy's matmul, either operand's last two dimensions swapped where asked.
+    """NumPy's matmul, with the last two axes of an operand swapped if asked.
 
-    The node's ``serialize_factor``, ``serialize_mode`` and ``__available_memory`` attributes travel
-    to the PopART operator.
+    The node's attributes ``serialize_factor``, ``serialize_mode`` and ``__available_memory`` become
+    PopART's settings of the product.
     """
     x, y = context.input("x"), context.input("y")
     if context.attr("transpose_x", 0):
@@ -34,13 +34,13 @@ def matmul(context: TranslationContext) -> str:
 
 @translator("bmm", emits=("MatMul",))
 def bmm(context: TranslationContext) -> str:
-    """The product of two stacks of matrices."""
+    """The product of two batches of matrices."""
     return context.onnx.matmul([context.input("x"), context.input("y")])
 
 
 @translator("mv", emits=("MatMul",))
 def mv(context: TranslationContext) -> str:
-    """A matrix times a vector."""
+    """The product of a matrix and a vector."""
     return context.onnx.matmul([context.input("x"), context.input("vec")])
 
 
@@ -54,7 +54,7 @@ def dot(context: TranslationContext) -> str:
 
 @translator("addmm", emits=("Gemm",))
 def addmm(context: TranslationContext) -> str:
-    """``beta * input + alpha * x @ y`` of matrices."""
+    """``beta * input + alpha * x @ y`` for matrices."""
     x, y, addend = context.input("x"), context.input("y"), context.input("input")
     alpha, beta = float(context.attr("alpha", 1.0)), float(context.attr("beta", 1.0))
     return context.onnx.gemm([x, y, addend], alpha, beta)
@@ -62,7 +62,7 @@ def addmm(context: TranslationContext) -> str:
 
 @translator("baddbmm", emits=("MatMul", "Mul", "Add"))
 def baddbmm(context: TranslationContext) -> str:
-    """``beta * input + alpha * x @ y`` of stacks of matrices."""
+    """``beta * input + alpha * x @ y`` for batches of matrices."""
     addend = context.input("input")
     stack = context.onnx.matmul([context.input("x"), context.input("y")])
     terms = []
@@ -75,17 +75,20 @@ def baddbmm(context: TranslationContext) -> str:
 
 @translator("linear_v2", emits=("MatMul", "Transpose", "Add"))
 def linear_v2(context: TranslationContext) -> str:
-    """``input @ weight + bias``, the weight transposed where asked."""
+    """``input @ weight + bias``; with ``transpose_weight`` the transposed weight."""
     weight = context.input("weight")
     if context.attr("transpose_weight", 0):
         weight = context.swap_last_axes(weight)
-    found = context.onnx.matmul([context.input("input"), weight])
-    return context.onnx.add([found, context.input("bias")])
+    product = context.onnx.matmul([context.input("input"), weight])
+    return context.onnx.add([product, context.input("bias")])
 
 
 @translator("matmul_with_flatten", emits=("Reshape", "MatMul"))
 def matmul_with_flatten(context: TranslationContext) -> str:
-    """The product of two tensors as matrices, whose rows are their first dimensions."""
+    """The product of two tensors as matrices.
+
+    The first ``x_num_col_dims`` axes of x are its rows, the first ``y_num_col_dims`` those of y.
+    """
     x, y = context.input("x"), context.input("y")
     left, right = context.shape(x), context.shape(y)
     rows = int(context.attr("x_num_col_dims", 1))
@@ -94,13 +97,13 @@ def matmul_with_flatten(context: TranslationContext) -> str:
         context.reshape(x, [product(left[:rows]), product(left[rows:])]),
         context.reshape(y, [product(right[:summed]), product(right[summed:])]),
     ]
-    found = context.onnx.matmul(matrices)
-    return context.reshape(found, [*left[:rows], *right[summed:]])
+    result = context.onnx.matmul(matrices)
+    return context.reshape(result, [*left[:rows], *right[summed:]])
 
 
 @translator("multi_dot", emits=("MatMul",))
 def multi_dot(context: TranslationContext) -> str:
-    """The product of a chain of matrices, in the order that multiplies least."""
+    """The product of a chain of matrices, in the order with the fewest multiplications."""
     chain = context.inputs("x")
     ends = [context.shape(tensor) for tensor in chain]
     sizes = [ends[0][0] if len(ends[0]) == 2 else 1, *(dims[-1] for dims in ends)]
@@ -132,17 +135,17 @@ def multi_dot(context: TranslationContext) -> str:
 
 @translator("bilinear", emits=("MatMul", "Mul", "ReduceSum", "Transpose", "Add"))
 def bilinear(context: TranslationContext) -> str:
-    """``x[n] @ weight[k] @ y[n] + bias[k]`` for each n and k."""
+    """``x[n] @ weight[k] @ y[n] + bias[k]``: [N, K]."""
     forms = context.onnx.matmul([context.input("x"), context.input("weight")])
     products = context.onnx.mul([forms, context.input("y")])
-    found = context.onnx.transpose([context.onnx.reducesum([products], [2], 0)], [1, 0])
+    result = context.onnx.transpose([context.onnx.reducesum([products], [2], 0)], [1, 0])
     bias = context.optional("bias")
-    return found if bias is None else context.onnx.add([found, bias])
+    return result if bias is None else context.onnx.add([result, bias])
 
 
 @translator("cross", emits=("Gather", "Mul", "Sub"))
 def cross(context: TranslationContext) -> str:
-    """The vector product along an axis of size 3, by default the first such axis."""
+    """The vector product along ``axis``; 9, Paddle's default, stands for the first of size 3."""
     x, y = context.input("x"), context.input("y")
     axis, shape = int(context.attr("axis", 9)), context.shape(x)
     axis = shape.index(3) if axis == 9 else axis % len(shape)
@@ -151,14 +154,14 @@ def cross(context: TranslationContext) -> str:
     def turned(tensor: str, order: str) -> str:
         return context.onnx.gather([tensor, order], axis)
 
-    first = context.onnx.mul([turned(x, next_), turned(y, after)])
-    second = context.onnx.mul([turned(x, after), turned(y, next_)])
+    first = context.onnx.mul([rotated(x, next_), rotated(y, after)])
+    second = context.onnx.mul([rotated(x, after), rotated(y, next_)])
     return context.onnx.sub([first, second])
 
 
 @translator("kron", emits=("Reshape", "Mul"))
 def kron(context: TranslationContext) -> str:
-    """Every element of ``x`` times all of ``y``, block by block."""
+    """The Kronecker product: block (i, j) is ``x[i, j] * y``; ranks are aligned to the right."""
     x, y = context.input("x"), context.input("y")
     rank = max(context.rank(x), context.rank(y))
     left = [1] * (rank - context.rank(x)) + context.shape(x)
@@ -171,7 +174,7 @@ def kron(context: TranslationContext) -> str:
 
 @translator("reduce_as", emits=("ReduceSum", "Identity"))
 def reduce_as(context: TranslationContext) -> str:
-    """The sum of ``x`` over the axes that ``target`` lacks or has with size 1."""
+    """``x`` summed to the shape of ``target``: the reverse of broadcasting."""
     x = context.input("x")
     shape = context.shape(x)
     target = dialect.dims_of(context.values("target")[0])

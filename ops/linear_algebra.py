@@ -1,4 +1,4 @@
-"""Linear algebra: decompositions, solvers and determinants of stacks of matrices."""
+"""Translators of decompositions, solvers and determinants of batches of matrices."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from paddle_ipu.ops.registry import translator
     limits="of real numbers, as IPUs have no complex ones; not in training",
 )
 def conj(context: TranslationContext) -> str:
-    """A real number is its own conjugate."""
+    """The identity: all numbers are real."""
     return context.onnx.identity([context.input("x")])
 
 
 @translator("cholesky", emits=("paddle_ipu.Cholesky",))
 def cholesky(context: TranslationContext) -> str:
-    """The triangular factor of positive definite matrices."""
+    """The triangular factor L of ``x = L @ L^T``, or with ``upper`` U of ``x = U^T @ U``."""
     upper = int(context.attr("upper", 0))
     return context.extension("Cholesky", [context.input("x")], {"upper": upper})[0]
 
 
 @translator("inverse", emits=("paddle_ipu.MatrixInverse",))
 def inverse(context: TranslationContext) -> str:
-    """The inverse."""
+    """The inverse of square matrices."""
     return context.extension("MatrixInverse", [context.input("x")])[0]
 
 
 @translator("matrix_power", emits=("paddle_ipu.MatrixInverse", "MatMul", "Identity"))
 def matrix_power(context: TranslationContext) -> str:
-    """The product of ``|n|`` times the matrix, or its inverse where ``n`` is negative."""
+    """``x`` to the power of ``n`` by repeated squaring; of the inverse if ``n`` is negative."""
     x, power = context.input("x"), int(context.attr("n"))
     shape = context.shape(x)
     if power == 0:
         return context.const(np.broadcast_to(np.eye(shape[-1], dtype=context.dtype(x)), shape))
     base = context.extension("MatrixInverse", [x])[0] if power < 0 else x
-    found: str | None = None
-    left = abs(power)
+    result: str | None = None
+    remaining = abs(power)
     while True:
-        if left % 2:
-            found = base if found is None else context.onnx.matmul([found, base])
-        left //= 2
-        if not left:
+        if remaining % 2:
+            result = base if result is None else context.onnx.matmul([result, base])
+        remaining //= 2
+        if not remaining:
             break
         base = context.onnx.matmul([base, base])
-    return context.onnx.identity([x]) if found == x or found is None else found
+    return context.onnx.identity([x]) if result == x or result is None else result
 
 
 @translator("det", emits=("paddle_ipu.Determinant",))
 def det(context: TranslationContext) -> str:
-    """The determinant."""
+    """The determinant of square matrices."""
     return context.extension("Determinant", [context.input("x")])[0]
 
 
 @translator("slogdet", emits=("paddle_ipu.SlogDeterminant", "Unsqueeze", "Concat"))
 def slogdet(context: TranslationContext) -> str:
-    """The determinant's sign and its size's logarithm, one on the other."""
+    """The sign of the determinant and the logarithm of its magnitude, stacked: [2, ...]."""
     parts = context.extension("SlogDeterminant", [context.input("x")], num_outputs=2)
     return context.onnx.concat([context.onnx.unsqueeze([part], [0]) for part in parts], 0)
 
 
 @translator("slogdet_v2", emits=("paddle_ipu.SlogDeterminant",))
 def slogdet_v2(context: TranslationContext) -> list[str]:
-    """The determinant's sign and its size's logarithm."""
+    """The sign of the determinant and the logarithm of its magnitude."""
     return context.extension("SlogDeterminant", [context.input("x")], num_outputs=2)
 
 
@@ -79,7 +79,11 @@ def _eigh(context: TranslationContext, triangle: str) -> list[str]:
 
 @translator("eigh", emits=("paddle_ipu.Eigh",))
 def eigh(context: TranslationContext) -> list[str]:
-    """Eigenvalues of symmetric matrices, ascending, and eigenvectors, whose signs are arbitrary."""
+    """Eigenvalues of symmetric matrices, ascending, and eigenvectors.
+
+    The sign of an eigenvector is arbitrary, and may differ from Paddle's. ``UPLO`` chooses the
+    triangle that is read.
+    """
     return _eigh(context, "UPLO")
 
 
@@ -103,7 +107,7 @@ def svdvals(context: TranslationContext) -> str:
     "svd", emits=("paddle_ipu.Svd",), limits="full_matrices has no gradient unless they are square"
 )
 def svd(context: TranslationContext) -> list[str]:
-    """The factors, whose signs are arbitrary, and the singular values between them."""
+    """U, the singular values s and V^T of ``x = U @ diag(s) @ V^T``; signs are arbitrary."""
     full = int(context.attr("full_matrices", 0))
     return context.extension("Svd", [context.input("x")], {"full_matrices": full}, 3)
 
@@ -114,31 +118,31 @@ def svd(context: TranslationContext) -> list[str]:
     limits="mode 'complete' of more rows than columns has no gradient",
 )
 def qr(context: TranslationContext) -> list[str | None]:
-    """Orthogonal columns and an upper triangle; only that with mode ``r``."""
+    """Q and R of ``x = Q @ R``; with ``mode`` r only R. The signs of columns are arbitrary."""
     mode = str(context.attr("mode", "reduced"))
     complete = {"complete": int(mode == "complete")}
-    found = context.extension("Qr", [context.input("x")], complete, 2)
-    return [None, found[1]] if mode == "r" else [*found]
+    factors = context.extension("Qr", [context.input("x")], complete, 2)
+    return [None, factors[1]] if mode == "r" else [*factors]
 
 
 @translator("lu", emits=("paddle_ipu.Lu",), limits="pivot must be set")
 def lu(context: TranslationContext) -> list[str]:
-    """Both triangles in one matrix, the exchanged rows and no error."""
+    """L and U in one matrix, the pivots (counted from 1), and an error code that is always 0."""
     if not context.attr("pivot", 1):
         raise context.refuse(
             "pivot=False is not supported, nor on Paddle's CPU: without exchanges of rows a "
             "decomposition may not exist. Leave it set."
         )
-    found = context.extension("Lu", [context.input("x")], num_outputs=2)
-    stack = context.shape(found[0])[:-2]
-    # Of a single matrix, Paddle 2 gives a vector of one.
+    results = context.extension("Lu", [context.input("x")], num_outputs=2)
+    stack = context.shape(results[0])[:-2]
+    # For a single matrix Paddle 2 gives shape [1], Paddle 3 shape [].
     alone = [1] if dialect.dims_of(context.node.outputs[2]) else []
-    return [*found, context.const(np.zeros(stack or alone, np.int32))]
+    return [*results, context.const(np.zeros(stack or alone, np.int32))]
 
 
 @translator("lu_unpack", emits=("paddle_ipu.LuUnpack",))
 def lu_unpack(context: TranslationContext) -> list[str | None]:
-    """The permutation and the triangles, each where asked for."""
+    """The permutation P, L and U of ``x = P @ L @ U``, from the results of `lu`."""
     pair = [context.input("x"), context.input("y")]
     exchange, lower, upper = context.extension("LuUnpack", pair, num_outputs=3)
     triangles = bool(context.attr("unpack_ludata", 1))
@@ -150,7 +154,7 @@ def lu_unpack(context: TranslationContext) -> list[str | None]:
 
 
 def _as_columns(context: TranslationContext, matrix: str, right: str) -> str:
-    """The right side as matrices; one that lacks a dimension holds vectors."""
+    """The right-hand side as matrices; vectors get an axis of size 1."""
     shape = context.shape(right)
     is_vector = len(shape) == 1 or shape == context.shape(matrix)[:-1]
     return context.reshape(right, [*shape, 1]) if is_vector else right
@@ -158,16 +162,20 @@ def _as_columns(context: TranslationContext, matrix: str, right: str) -> str:
 
 @translator("solve", emits=("paddle_ipu.Solve", "Reshape"))
 def solve(context: TranslationContext) -> str:
-    """What the matrix times gives ``y``."""
+    """The solution of ``x @ result = y``."""
     x = context.input("x")
     y = _as_columns(context, x, context.input("y"))
-    found = context.extension("Solve", [x, y])[0]
-    return context.reshape(found, dialect.dims_of(context.node.outputs[0]))
+    solution = context.extension("Solve", [x, y])[0]
+    return context.reshape(solution, dialect.dims_of(context.node.outputs[0]))
 
 
 @translator("triangular_solve", emits=("paddle_ipu.TriangularSolve",))
 def triangular_solve(context: TranslationContext) -> str:
-    """What a triangle of the matrix times gives ``y``."""
+    """The solution of ``x @ result = y`` for triangular x.
+
+    ``upper`` chooses the triangle that is read, ``transpose`` transposes it, ``unitriangular``
+    takes its diagonal for ones.
+    """
     attributes = {
         "upper": int(context.attr("upper", 1)),
         "transpose": int(context.attr("transpose", 0)),
@@ -179,7 +187,7 @@ def triangular_solve(context: TranslationContext) -> str:
 
 @translator("cholesky_solve", emits=("paddle_ipu.CholeskySolve",))
 def cholesky_solve(context: TranslationContext) -> str:
-    """What the matrix with the Cholesky factor ``y`` times gives ``x``."""
+    """The solution of ``A @ result = x``, A given by its Cholesky factor ``y``."""
     pair = [context.input("y"), context.input("x")]
     return context.extension("CholeskySolve", pair, {"upper": int(context.attr("upper", 0))})[0]
 
@@ -188,7 +196,10 @@ def cholesky_solve(context: TranslationContext) -> str:
     "lu_solve", emits=("paddle_ipu.LuUnpack", "paddle_ipu.TriangularSolve", "MatMul", "Transpose")
 )
 def lu_solve(context: TranslationContext) -> str:
-    """What the decomposed matrix, transposed where ``trans`` is not ``N``, times gives ``b``."""
+    """The solution of ``A @ result = b``, A given by `lu`.
+
+    ``trans`` other than N stands for ``A^T @ result = b``.
+    """
     right = context.input("b")
     pair = [context.input("lu"), context.input("pivots")]
     exchange, lower, upper = context.extension("LuUnpack", pair, num_outputs=3)
@@ -209,7 +220,11 @@ def lu_solve(context: TranslationContext) -> str:
     limits="the matrix must have full rank; driver gels has no rank",
 )  # fmt: skip
 def lstsq(context: TranslationContext) -> list[str | None]:
-    """The solution of least squares, the squared distances, the rank, the singular values."""
+    """The least-squares solution, the sums of squared residuals, the rank and the singular values.
+
+    Residuals are given for more rows than columns; rank and singular values by the driver, as in
+    Paddle.
+    """
     x, y = context.input("x"), context.input("y")
     rows, columns = context.shape(x)[-2:]
     solution = context.extension("LeastSquares", [x, y])[0]
@@ -229,7 +244,7 @@ def lstsq(context: TranslationContext) -> list[str | None]:
 
 
 def _count_above(context: TranslationContext, values: str, limit: str, result: int = 0) -> str:
-    """How many of the last axis lie above the limit, which is the node's result `result`."""
+    """The number of elements along the last axis above `limit`, as result `result` of the node."""
     if not dialect.dtype_name(context.node.outputs[result]).startswith("int"):
         # A PIR program declares the matrix's dtype.
         context.node.outputs[result].dtype = ir.DataType.INT32 if result else ir.DataType.INT64
@@ -238,7 +253,7 @@ def _count_above(context: TranslationContext, values: str, limit: str, result: i
 
 
 def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
-    """Sizes of singular values, or of eigenvalues; the largest of each; Paddle's own tolerance."""
+    """(magnitudes of singular or eigenvalues, the largest of each, Paddle's default tolerance)."""
     x = context.input("x")
     if context.attr("hermitian", 0):
         values = context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]])
@@ -255,7 +270,10 @@ _RANK = (
 
 @translator("matrix_rank", emits=_RANK)
 def matrix_rank(context: TranslationContext) -> str:
-    """How many singular values lie above a number, by default one relative to the largest."""
+    """The number of singular values above a tolerance.
+
+    The default is ``eps * max(rows, columns) * largest``, as in Paddle and NumPy.
+    """
     values, largest, own = _spectrum(context)
     if context.attr("use_default_tol", 1):
         limit = context.onnx.mul([largest, context.const_like(own, values)])
@@ -267,7 +285,7 @@ def matrix_rank(context: TranslationContext) -> str:
 def _above_both(
     context: TranslationContext, values: str, largest: str, absolute: str, relative: str
 ) -> str:
-    """How many values lie above ``max(absolute, relative * largest)``."""
+    """The number of values above ``max(absolute, relative * largest)``."""
     limits = [
         context.reshape(limit, [*context.shape(limit), 1]) if context.rank(limit) else limit
         for limit in (absolute, relative)
@@ -278,7 +296,7 @@ def _above_both(
 
 @translator("matrix_rank_tol", emits=(*_RANK, "Max", "Reshape"))
 def matrix_rank_tol(context: TranslationContext) -> str:
-    """How many singular values lie above a tolerance that is a tensor."""
+    """`matrix_rank` with a tensor as tolerance."""
     values, largest, own = _spectrum(context)
     relative = own if context.attr("use_default_tol", 1) else 0.0
     absolute = context.input("atol_tensor")
@@ -287,7 +305,7 @@ def matrix_rank_tol(context: TranslationContext) -> str:
 
 @translator("matrix_rank_atol_rtol", emits=(*_RANK, "Max", "Reshape"))
 def matrix_rank_atol_rtol(context: TranslationContext) -> str:
-    """How many singular values lie above an absolute and a relative tolerance."""
+    """`matrix_rank` above ``max(atol, rtol * largest)``."""
     values, largest, own = _spectrum(context)
     relative = context.optional("rtol") or context.const_like(own, values)
     return _above_both(context, values, largest, context.input("atol"), relative)

@@ -1,4 +1,4 @@
-"""Losses."""
+"""Translators of losses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
            "Neg", "Reshape", "Transpose", "Cast"),
 )  # fmt: skip
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
-    """``-log(softmax(x)[label])`` along an axis, zero where the label is ``ignore_index``.
+    """``-log(softmax(input)[label])`` along ``axis``; 0 where the label is ``ignore_index``.
 
-    Results are the softmax and the loss, which keeps the class axis with length 1. No gradient
-    flows to soft labels.
+    Expressed as LogSoftmax and PopART's Nll; soft labels give ``-sum(label *
+    log(softmax(input)))``. Results are the softmax and the loss, which keeps the axis with size 1.
+    As in Paddle no gradient flows to soft labels, nor back through the softmax.
     """
     logits, label = context.input("input"), context.input("label")
     axis = int(context.attr("axis", -1)) % context.rank(logits)
@@ -50,20 +51,27 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
 def negative_log_likelihood(
     context: TranslationContext, logs: str, classes: str, ignore_index: int | None
 ) -> str:
-    """Minus the log-probability of each class, without reduction."""
+    """``-logs[class]``, without reduction.
+
+    Args:
+        context: of the node.
+        logs: log probabilities [..., C].
+        classes: class indices [...].
+        ignore_index: the class whose loss is 0, None for none.
+    """
     reduction = context.reduction("NoReduction")
     return context.graphcore.nllloss([logs, classes], reduction, ignore_index, True)
 
 
 @translator("identity_loss", emits=("graphcore.IdentityLoss",))
 def identity_loss(context: TranslationContext) -> str:
-    """The tensor as a loss: summed, averaged or as it is."""
+    """The tensor as the loss: 0 sums it, 1 averages it, 2 keeps it."""
     reduction = context.reduction(REDUCTIONS[int(context.attr("reduction", 1))])
     return context.graphcore.identityloss([context.input("x")], reduction)
 
 
 def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
-    """``loss`` by the name of a reduction: none, sum, mean or batchmean."""
+    """``loss`` reduced by name: none, sum, mean, or batchmean (the sum over the batch size)."""
     axes = list(range(context.rank(loss)))
     if kind == "none" or not axes:
         return loss
@@ -82,9 +90,9 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
            "Div", "ReduceSum", "Transpose"),
 )  # fmt: skip
 def nll_loss(context: TranslationContext) -> list[str]:
-    """``-weight[label] * input[label]``; its mean divides by the sum of the weights that count.
+    """``-weight[label] * input[label]``, and the sum of the weights of labels that are not ignored.
 
-    Results are the loss and that sum.
+    ``mean`` divides by that sum. Classes are axis 1.
     """
     logs = context.axis_last(context.input("input"), 1)
     label = context.index(context.input("label"))
@@ -94,7 +102,7 @@ def nll_loss(context: TranslationContext) -> list[str]:
     counted = context.cast(context.onnx.logical_not([is_ignored]), context.dtype(loss))
     if context.has("weight"):
         weight = context.graphcore.detach([context.input("weight")])
-        # An ignored label names no class, and its loss is zero whatever the weight.
+        # An ignored label may be no valid index; its loss is zero whatever the weight.
         row = context.onnx.where([is_ignored, context.const_like(0, label), label])
         weights = context.onnx.gather([weight, row], 0)
         loss = context.onnx.mul([loss, weights])
@@ -112,7 +120,7 @@ def nll_loss(context: TranslationContext) -> list[str]:
 
 @translator("label_smooth", emits=("Mul", "Add", "graphcore.Detach"))
 def label_smooth(context: TranslationContext) -> str:
-    """``(1 - epsilon) * label + epsilon * prior``, a uniform prior unless one is given."""
+    """``(1 - epsilon) * label + epsilon * prior``, by default uniform (arXiv:1512.00567)."""
     label = context.input("label")
     epsilon = float(context.attr("epsilon", 0.0))
     if context.has("prior_dist"):
@@ -126,7 +134,10 @@ def label_smooth(context: TranslationContext) -> str:
 
 @translator("huber_loss", emits=("Sub", "Abs", "Mul", "Greater", "Where"))
 def huber_loss(context: TranslationContext) -> list[str]:
-    """``r * r / 2`` for residuals up to delta, ``delta * (|r| - delta / 2)`` beyond; and r."""
+    """``r ** 2 / 2`` where ``|r| <= delta``, else ``delta * (|r| - delta / 2)``; and r.
+
+    The residual r is ``label - input``.
+    """
     x, label = context.input("input"), context.input("label")
     delta = float(context.attr("delta", 1.0))
     residual = context.onnx.sub([label, x])
@@ -143,24 +154,24 @@ def huber_loss(context: TranslationContext) -> list[str]:
 def bce_loss(context: TranslationContext) -> str:
     """``-label * log(x) - (1 - label) * log(1 - x)``, logarithms not below -100.
 
-    The derivative is written out, ``(x - label) / max(x * (1 - x), 1e-12)``: that of the
-    logarithms is not finite at 0 and 1. None flows to the label.
+    The derivative is written out as ``(x - label) / max(x * (1 - x), 1e-12)``, as in Paddle's
+    kernel: that of the logarithms is infinite at 0 and 1. No gradient flows to the label.
     """
     x = context.input("input")
     label = context.graphcore.detach([context.input("label")])
-    still = context.graphcore.detach([x])
+    detached = context.graphcore.detach([x])
     one, lowest = context.const_like(1.0, x), context.const_like(-100.0, x)
-    rest = context.onnx.sub([one, still])
-    hit = context.onnx.max([context.onnx.log([still]), lowest])
+    rest = context.onnx.sub([one, detached])
+    hit = context.onnx.max([context.onnx.log([detached]), lowest])
     miss = context.onnx.max([context.onnx.log([rest]), lowest])
     miss = context.onnx.mul([context.onnx.sub([one, label]), miss])
     loss = context.onnx.neg([context.onnx.add([context.onnx.mul([label, hit]), miss])])
-    # 1 / 1e-12 is infinite in half.
+    # 1e-12 underflows to 0 in half.
     least = 2.0**-15 if context.dtype(x) == "float16" else 1e-12
-    spread = context.onnx.max([context.onnx.mul([still, rest]), context.const_like(least, x)])
-    slope = context.onnx.div([context.onnx.sub([still, label]), spread])
+    spread = context.onnx.max([context.onnx.mul([detached, rest]), context.const_like(least, x)])
+    slope = context.onnx.div([context.onnx.sub([detached, label]), spread])
     # Zero in value; its derivative is the slope.
-    step = context.onnx.mul([context.onnx.sub([x, still]), slope])
+    step = context.onnx.mul([context.onnx.sub([x, detached]), slope])
     return context.onnx.add([loss, step])
 
 
@@ -170,10 +181,10 @@ def bce_loss(context: TranslationContext) -> str:
            "Not", "Where", "Softplus", "Cast", "ReduceSum", "Div", "graphcore.Detach"),
 )  # fmt: skip
 def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
-    """``max(x, 0) - x * label + log(1 + exp(-|x|))``, zero where the label is ``ignore_index``.
+    """``max(x, 0) - x * label + log(1 + exp(-|x|))``; 0 where the label is ``ignore_index``.
 
     With ``pos_weight`` it is ``(1 - label) * x + pos_weight * log(1 + exp(-x))``. ``normalize``
-    divides by the number of labels that count. A gradient flows to ``x`` only.
+    divides by the number of labels that are not ignored. A gradient flows to ``x`` only.
     """
     x = context.input("x")
     label = context.graphcore.detach([context.input("label")])
@@ -185,7 +196,7 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
         loss = context.onnx.add([miss, context.onnx.mul([weight, soft])])
     else:
         linear = context.onnx.sub([context.onnx.relu([x]), context.onnx.mul([x, label])])
-        # Paddle's derivative of |x| is 1 at 0 here, that of Abs 0.
+        # Here Paddle's derivative of |x| at 0 is 1; that of Abs is 0.
         negative = context.onnx.less([x, zero])
         size = context.onnx.where([negative, context.onnx.neg([x]), x])
         decay = context.onnx.exp([context.onnx.neg([size])])
@@ -206,9 +217,9 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
            "graphcore.Detach"),
 )  # fmt: skip
 def kldiv_loss(context: TranslationContext) -> str:
-    """``label * (log(label) - x)``, zero where the label is; none of it flows to the label.
+    """``label * (log(label) - x)``, 0 where the label is not positive.
 
-    With ``log_target`` it is ``exp(label) * (label - x)``.
+    With ``log_target`` it is ``exp(label) * (label - x)``. No gradient flows to the label.
     """
     x = context.input("x")
     label = context.graphcore.detach([context.input("label")])
@@ -223,7 +234,10 @@ def kldiv_loss(context: TranslationContext) -> str:
 
 @translator("log_loss", emits=("Add", "Sub", "Log", "Mul", "Neg", "graphcore.Detach"))
 def log_loss(context: TranslationContext) -> str:
-    """``-label * log(x + epsilon) - (1 - label) * log(1 - x + epsilon)``; none to the label."""
+    """``-label * log(x + epsilon) - (1 - label) * log(1 - x + epsilon)``.
+
+    No gradient flows to the label.
+    """
     x = context.input("input")
     label = context.graphcore.detach([context.input("label")])
     one, epsilon = context.const_like(1.0, x), context.const_like(context.attr("epsilon"), x)
@@ -236,7 +250,7 @@ def log_loss(context: TranslationContext) -> str:
 
 @translator("hinge_loss", emits=("Mul", "Sub", "Relu", "graphcore.Detach"))
 def hinge_loss(context: TranslationContext) -> str:
-    """``max(0, 1 - logits * (2 * label - 1))``; none of the gradient flows to the label."""
+    """``max(0, 1 - logits * (2 * label - 1))`` for labels 0 and 1; no gradient flows to them."""
     x = context.input("logits")
     label = context.graphcore.detach([context.input("labels")])
     one = context.const_like(1.0, x)

@@ -1,4 +1,4 @@
-"""Attention with a mask given by numbers: lengths of sequences, rows where columns are hidden."""
+"""Attention with masks given by numbers: lengths of sequences, ranges of rows, sparse columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from paddle_ipu.ops.registry import translator
 
 
 def _sequence_of(context: TranslationContext, ends: str, tokens: int) -> str:
-    """For each of `tokens` tokens, how many of the sequences end before it, as floats [tokens]."""
+    """The index of each token's sequence, as floats [tokens].
+
+    Args:
+        context: of the node.
+        ends: cumulative lengths [sequences + 1], 0 first.
+        tokens: how many tokens.
+    """
     count = context.shape(ends)[0]
     bounds = context.slice(ends, 0, 1, count)
     places = context.const(np.arange(tokens, dtype=np.int32)[:, None], context.dtype(ends))
@@ -29,7 +35,7 @@ def _sequence_of(context: TranslationContext, ends: str, tokens: int) -> str:
 
 
 def _of_sequences(context: TranslationContext, q: str, k: str, v: str) -> str:
-    """q, k, v [tokens, H, D], sequences behind one another -> [tokens, H, D]."""
+    """Attention within each sequence of packed q, k, v [tokens, H, D]: [tokens, H, D]."""
     if context.has("attn_mask"):
         raise context.refuse("attn_mask is not supported; pad the sequences and use flash_attn.")
     names = ("cu_seqlens_q", "cu_seqlens_k")
@@ -73,7 +79,10 @@ _OF_SEQUENCES = (
     limits="only the output can be read; no mask; causal for sequences of the same lengths",
 )
 def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
-    """Attention within each sequence; cu_seqlens says where sequences begin among the tokens."""
+    """Attention of packed sequences [tokens, H, D], which ``cu_seqlens`` separates.
+
+    Expressed as attention over all tokens, where a score counts if both are of one sequence.
+    """
     refuse_statistics(context, *KERNEL_RESULTS)
     return [_of_sequences(context, *(context.input(name) for name in "qkv"))]
 
@@ -84,7 +93,7 @@ def flash_attn_unpadded(context: TranslationContext) -> Sequence[str | None]:
     limits="only the output can be read; no mask; tokens without padding",
 )
 def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | None]:
-    """The same of qkv [tokens, 3, H, D]."""
+    """`flash_attn_unpadded` of packed qkv [tokens, 3, H, D]."""
     refuse_statistics(context, *KERNEL_RESULTS)
     if context.attr("varlen_padded", 1):
         raise context.refuse("padded sequences are not supported; give varlen_padded=False.")
@@ -97,9 +106,10 @@ def flash_attn_varlen_qkvpacked(context: TranslationContext) -> Sequence[str | N
     limits="no cache before the sequence",
 )
 def variable_length_memory_efficient_attention(context: TranslationContext) -> str:
-    """query [B, H, S, D], key and value [B, H / G, T, D], of which kv_seq_lens [B] keys count.
+    """Attention of query [B, H, S, D] to key and value [B, H / G, T, D].
 
-    Queries past seq_lens give what they give: Paddle's kernel leaves them unwritten.
+    The first ``kv_seq_lens`` [B] keys count. Results for queries past ``seq_lens`` are not defined:
+    Paddle's kernel leaves them unwritten.
     """
     if int(context.attr("pre_cache_length", 0)):
         raise context.refuse("pre_cache_length must be 0; put the cache into key and value.")
@@ -127,11 +137,11 @@ def variable_length_memory_efficient_attention(context: TranslationContext) -> s
     limits="only the output can be read",
 )  # fmt: skip
 def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
-    """Attention of [B, S, H, D] where each key is hidden from ranges of queries.
+    """Attention of [B, S, H, D] with masked ranges of queries for each key (arXiv:2410.01359).
 
-    startend_row_indices [B, H or 1, T, n] tells the rows of the score matrix that column t lacks.
-    Causal, below the diagonal: from the first on, or with n = 2 up to the second. Else with n = 2
-    from the first on, and up to the second; with n = 4 from the first up to the second, and from
+    ``startend_row_indices`` [B, H or 1, T, n] has the bounds of the masked queries for each key.
+    Causal, below the diagonal: from the first on, with n = 2 up to the second. Not causal: with n =
+    2 from the first on and up to the second; with n = 4 from the first up to the second and from
     the third up to the fourth.
     """
     refuse_statistics(context, *KERNEL_RESULTS)
@@ -162,6 +172,7 @@ def flashmask_attention(context: TranslationContext) -> Sequence[str | None]:
 
 
 def _outside(context: TranslationContext, before_start: str, before_end: str) -> str:
+    """Whether a row is not in a range [start, end)."""
     return context.onnx.logical_or([before_start, context.onnx.logical_not([before_end])])
 
 
@@ -193,10 +204,10 @@ def flash_attn_v3(context: TranslationContext) -> Sequence[str | None]:
     limits="only the output can be read",
 )  # fmt: skip
 def sparse_attention(context: TranslationContext) -> Sequence[str | None]:
-    """Attention of q, k, v [B, H, S, D] at the places of a sparse matrix, in CSR, of each head.
+    """Attention of q, k, v [B, H, S, D] at the positions of a CSR matrix for each head.
 
-    `columns` [B, H, N] lists the keys of query 0, then of 1, ...; `offset` [B, H, S + 1] says where
-    each query's begin. Masks hide where they are 0.
+    ``columns`` [B, H, N] lists the keys of query 0, then of 1, ...; ``offset`` [B, H, S + 1] has
+    the start of each query's list. Masks exclude where they are 0.
     """
     refuse_statistics(context, "sparse_dot_sdd", "softmax")
     onnx = context.onnx

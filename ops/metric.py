@@ -1,4 +1,4 @@
-"""Measures of quality."""
+"""Translators of metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddle_ipu.ops.result_types import written_as
 
 @translator("accuracy", emits=("Equal", "Cast", "ReduceSum", "Mul"))
 def accuracy(context: TranslationContext) -> list[str]:
-    """Of ``indices`` [N, k], the share of rows with the label, their number, and N."""
+    """The share of rows of ``indices`` [N, k] that contain the label, their number, and N."""
     indices = context.input("indices")
     label = context.cast(context.input("label"), context.dtype(indices))
     equal = context.onnx.equal([indices, label])
@@ -36,9 +36,10 @@ def accuracy(context: TranslationContext) -> list[str]:
     limits="the ROC curve; ins_tag_weight must be a constant other than zero",
 )
 def auc(context: TranslationContext) -> list[str]:
-    """The area under the ROC curve of predictions and labels so far, and their counts.
+    """The area under the ROC curve, and the histograms of positives and negatives so far.
 
-    Counts are by bucket of the prediction; with ``slide_steps`` those of the last steps only.
+    ``num_thresholds`` is the number of buckets; with ``slide_steps`` the area is over that many
+    last steps.
     """
     if str(context.attr("curve", "ROC")) != "ROC":
         raise context.refuse(f"curve {context.attr('curve')!r} is not supported; only 'ROC' is.")

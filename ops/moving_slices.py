@@ -1,4 +1,4 @@
-"""Slices of constant lengths from places computed at run time: ``x[:, i : i + 2]``."""
+"""Slices of constant length that start at an index computed at run time: ``x[:, i : i + 2]``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PURE = _COPIES | {
     "min", "minimum", "multiply", "remainder", "scale", "slice", "split", "stack",
     "strided_slice", "subtract", "sum",
 }  # fmt: skip
-"""Operators that compute the same of the same, in which bounds are often written twice."""
+"""Operators without side effects or randomness, in which bounds are often written twice."""
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """`count` places of an axis that begin where a tensor says.
+    """`count` consecutive indices of an axis, the first computed at run time.
 
     Attributes:
-        start: the tensor, of one element.
-        count: how many places.
-        from_zero: the start must not be below zero: from the end, a slice that reaches the front
-            is empty.
+        start: the first index, a tensor of one element.
+        count: how many indices.
+        from_zero: a negative start is out of range. As a slice's start it would count from the end,
+            and a slice that crosses index 0 is empty.
     """
 
     start: ir.Value
@@ -37,7 +37,7 @@ class Moving:
     from_zero: bool
 
     def places(self, context: TranslationContext) -> str:
-        """The places, a vector of `count` integers; those below zero count from the end."""
+        """The indices, a vector of `count` integers; negative ones count from the end."""
         offset = context.reshape(context.tensor(self.start), [1])
         return context.onnx.add(
             [offset, context.const(np.arange(self.count), context.dtype(offset))]
@@ -45,10 +45,16 @@ class Moving:
 
 
 def onnx_bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
-    """Bounds of which ONNX takes what Paddle and NumPy take of an axis of `size` elements.
+    """(start, end) for ONNX's Slice that selects what Paddle and NumPy select.
 
-    They differ backwards from before the front: there Paddle takes none, ONNX begins with the
-    first element.
+    They differ for a negative step and a start before the front: Paddle selects nothing, ONNX
+    clamps the start to the first element.
+
+    Args:
+        size: the length of the axis.
+        start: Paddle's start.
+        end: Paddle's end.
+        step: the step.
     """
     return (0, 0) if step < 0 and start < -size else (start, end)
 
@@ -59,18 +65,24 @@ def bounds_at_run_time(
     steps: Sequence[int],
     dropped: Collection[int],
 ) -> list[tuple[int, int] | Moving]:
-    """The slice of each of `axes`: (start, end), or indices known at run time only.
+    """The slice of each axis: constant (start, end), or indices known at run time only.
+
+    Args:
+        context: of the node, whose operands ``starts`` and ``ends`` are read.
+        axes: the sliced axes.
+        steps: the step of each.
+        dropped: axes that a single index removes.
 
     Raises:
-        NotSupported: a length does not follow from the program: an end is not its start and a
-            constant; or the places move in steps other than 1.
+        NotSupported: a length is not constant: the end is not the start plus a constant; or such a
+            slice has a step other than 1.
     """
-    found: list[tuple[int, int] | Moving] = []
+    slices: list[tuple[int, int] | Moving] = []
     starts, ends = _bounds(context, "starts", len(axes)), _bounds(context, "ends", len(axes))
     for axis, step, start, end in zip(axes, steps, starts, ends, strict=True):
         fixed = _constant(context, start), _constant(context, end)
         if fixed[0] is not None and fixed[1] is not None:
-            found.append((fixed[0], fixed[1]))
+            slices.append((fixed[0], fixed[1]))
             continue
         (first, before), (last, behind) = _origin(context, start), _origin(context, end)
         is_one = axis in dropped
@@ -87,15 +99,20 @@ def bounds_at_run_time(
                 "places that move have a step of 1. Use paddle.gather or paddle.scatter with "
                 "indices of your own."
             )
-        found.append(Moving(start, 1 if is_one else behind - before, not is_one))
-    return found
+        slices.append(Moving(start, 1 if is_one else behind - before, not is_one))
+    return slices
 
 
 def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
-    """The part of a tensor along `axes`, whose bounds are tensors, before dimensions are dropped.
+    """The sliced operand ``x`` or ``input``, before single indices remove axes.
+
+    Args:
+        context: of the node.
+        axes: the sliced axes.
+        steps: the step of each.
 
     Raises:
-        NotSupported: a length does not follow from the program, or places move in larger steps.
+        NotSupported: as in `bounds_at_run_time`.
     """
     part = context.input("x" if context.has("x") else "input")
     dropped = context.ints("decrease_axis")
@@ -116,11 +133,12 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
 
 
 def _bounds(context: TranslationContext, name: str, count: int) -> list[ir.Value]:
+    """One value for each sliced axis, from a list or the operator that stacked them."""
     values = context.values(name)
     while len(values) == 1 and (node := values[0].producer()) is not None:
         if node.op_type not in ("stack", "concat"):
             break
-        values = [value for found, value in dialect.operands(node) if found == "x" and value]
+        values = [value for operand, value in dialect.operands(node) if operand == "x" and value]
     if len(values) != count:
         raise context.refuse(
             f"its {name} are {count} numbers in one tensor that is computed at run time. Give "
@@ -135,10 +153,10 @@ def _constant(context: TranslationContext, bound: ir.Value) -> int | None:
 
 
 def _origin(context: TranslationContext, value: ir.Value) -> tuple[Hashable, int]:
-    """(what a bound is computed from, the constant that was added to it).
+    """(a key of the expression that a bound is computed from, the constant added to it).
 
-    Two bounds of the same origin differ by the difference of their constants: ``i[0]`` written
-    twice is one origin, though it is two operators.
+    Two bounds with equal keys differ by the difference of their constants. The key is structural:
+    ``i[0]`` written twice is two operators, and one key.
     """
     added = 0
     while (node := value.producer()) is not None:
@@ -179,17 +197,19 @@ def _number(context: TranslationContext, value: ir.Value) -> int | None:
 def _expression(
     context: TranslationContext, value: ir.Value, known: dict[int, Hashable]
 ) -> Hashable:
-    """How a value is computed, equal for equal expressions of the same values."""
+    """A key that is equal for equal pure expressions of the same values."""
     if id(value) in known:
         return known[id(value)]
     node, array = value.producer(), context.constants.get(id(value))
-    found: Hashable = id(value)
+    expression: Hashable = id(value)
     if array is not None:
         constant = np.asarray(array)
-        found = (str(constant.dtype), constant.shape, constant.tobytes())
+        expression = (str(constant.dtype), constant.shape, constant.tobytes())
     elif node is not None and node.op_type in _PURE:
-        attributes = [(key, repr(held.value)) for key, held in sorted(node.attributes.items())]
+        attributes = [
+            (key, repr(attribute.value)) for key, attribute in sorted(node.attributes.items())
+        ]
         inputs = [item and _expression(context, item, known) for item in node.inputs]
-        found = (node.op_type, *attributes, *inputs, node.outputs.index(value))
-    known[id(value)] = found
-    return found
+        expression = (node.op_type, *attributes, *inputs, node.outputs.index(value))
+    known[id(value)] = expression
+    return expression

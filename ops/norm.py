@@ -1,4 +1,4 @@
-"""Normalisation, softmax and dropout."""
+"""Translators of normalisation, softmax and dropout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from paddle_ipu.ops.registry import translator
 
 
 def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
+    """A PopART operator along the last axis, to which the node's axis is moved."""
     x = context.input("x")
     if context.rank(x) == 0:
-        alone = getattr(context.onnx, builder_name)([context.reshape(x, [1])], 0)
-        return context.reshape(alone, [])
+        vector = getattr(context.onnx, builder_name)([context.reshape(x, [1])], 0)
+        return context.reshape(vector, [])
     axis = int(context.attr("axis", -1))
     moved = context.axis_last(x, axis)
     result = getattr(context.onnx, builder_name)([moved], context.rank(x) - 1)
@@ -27,13 +28,13 @@ def _last_axis_op(context: TranslationContext, builder_name: str) -> str:
 
 @translator("softmax", emits=("Softmax", "Transpose", "Reshape"))
 def softmax(context: TranslationContext) -> str:
-    """``exp(x) / sum(exp(x))`` along an axis."""
+    """``exp(x) / sum(exp(x))`` along ``axis``."""
     return _last_axis_op(context, "softmax")
 
 
 @translator("log_softmax", emits=("LogSoftmax", "Transpose", "Reshape"))
 def log_softmax(context: TranslationContext) -> str:
-    """``x - log(sum(exp(x)))`` along an axis."""
+    """``x - log(sum(exp(x)))`` along ``axis``."""
     return _last_axis_op(context, "logsoftmax")
 
 
@@ -43,7 +44,11 @@ def log_softmax(context: TranslationContext) -> str:
     limits="the mean and variance results cannot be read",
 )
 def layer_norm(context: TranslationContext) -> list[str | None]:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the trailing dimensions."""
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over trailing axes.
+
+    They begin at ``begin_norm_axis`` (arXiv:1607.06450). Expressed as PopART's GroupNormalization
+    of [rows, columns] with one group.
+    """
     _refuse_statistics(context)
     axis, epsilon = int(context.attr("begin_norm_axis", 1)), float(context.attr("epsilon", 1e-5))
     scale, bias = context.optional("scale"), context.optional("bias")
@@ -59,7 +64,16 @@ def layer_normalized(
     bias: str | None,
     epsilon: float,
 ) -> str:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the axes from `axis`."""
+    """Layer normalisation over the trailing axes.
+
+    Args:
+        context: of the node.
+        x: the tensor.
+        axis: the first of the normalised axes.
+        scale: one factor for each normalised element; None for ones.
+        bias: one addend for each; None for zeros.
+        epsilon: added to the variance.
+    """
     shape = context.shape(x)
     axis %= len(shape)
     rows, columns = product(shape[:axis]), product(shape[axis:])
@@ -71,7 +85,13 @@ def layer_normalized(
 
 
 def group_normalized(context: TranslationContext, x: str, groups: int) -> str:
-    """Each group of channels of x [N, C, ...] normalised, with the node's scale and bias."""
+    """Group normalisation (arXiv:1803.08494) by the node's scale, bias and epsilon.
+
+    Args:
+        context: of the node.
+        x: the tensor [N, C, ...].
+        groups: how many groups the channels form.
+    """
     scale, bias = context.optional("scale"), context.optional("bias")
     vectors = _scale_and_bias(context, scale, bias, context.shape(x)[1], context.dtype(x))
     epsilon = float(context.attr("epsilon", 1e-5))
@@ -81,7 +101,7 @@ def group_normalized(context: TranslationContext, x: str, groups: int) -> str:
 def _scale_and_bias(
     context: TranslationContext, scale: str | None, bias: str | None, count: int, dtype: str
 ) -> tuple[str, str]:
-    """Both, of which PopART omits none: ones and zeros by default."""
+    """Both; ones and zeros if omitted, since PopART requires them."""
     scale = context.const(np.ones(count), dtype) if scale is None else scale
     return scale, context.const(np.zeros(count), dtype) if bias is None else bias
 
@@ -102,19 +122,19 @@ _UNREAD = "the mean and variance results cannot be read"
 
 @translator("group_norm", emits=("graphcore.GroupNormalization", "Transpose"), limits=_UNREAD)
 def group_norm(context: TranslationContext) -> list[str | None]:
-    """Normalises each group of channels of a sample."""
+    """Normalises each sample over groups of channels (arXiv:1803.08494)."""
     return _grouped(context, int(context.attr("groups", 1)), is_channels_last(context))
 
 
 @translator("instance_norm", emits=("graphcore.GroupNormalization",), limits=_UNREAD)
 def instance_norm(context: TranslationContext) -> list[str | None]:
-    """Normalises each channel of a sample of [N, C, spatial axes]."""
+    """Normalises each channel of each sample (arXiv:1607.08022)."""
     return _grouped(context, context.shape(context.input("x"))[1], last=False)
 
 
 @translator("affine_channel", emits=("Mul", "Add", "Reshape"))
 def affine_channel(context: TranslationContext) -> str:
-    """``x * scale + bias`` by channel."""
+    """``x * scale + bias`` for each channel."""
     x, last = context.input("x"), is_channels_last(context, "data_layout")
     rank = context.rank(x)
     scale, bias = (
@@ -129,17 +149,17 @@ def affine_channel(context: TranslationContext) -> str:
            "Mul", "Div", "graphcore.Detach"),
 )  # fmt: skip
 def spectral_norm(context: TranslationContext) -> str:
-    """``weight / sigma``, sigma its largest singular value by power iteration from u and v.
+    """``weight / sigma``, sigma being the largest singular value (arXiv:1802.05957).
 
-    The weight is a matrix [dim, the rest] (Miyato et al., arXiv:1802.05957). The gradient is the
-    one that Paddle's kernel computes, which is not that of the formula.
+    The weight is reshaped to a matrix [dim, rest]; power iteration starts from u and v. The
+    gradient is the one of Paddle's kernel, which is not that of the formula.
     """
     weight = context.input("weight")
     shape, dim = context.shape(weight), int(context.attr("dim", 0))
     order = [dim, *(axis for axis in range(len(shape)) if axis != dim)]
-    turned = context.transpose(weight, order)
+    transposed = context.transpose(weight, order)
     rows = shape[dim]
-    matrix = context.reshape(turned, [rows, product(shape) // max(rows, 1)])
+    matrix = context.reshape(transposed, [rows, product(shape) // max(rows, 1)])
     u = context.reshape(context.input("u"), [rows, 1])
     v = context.reshape(context.input("v"), [context.shape(matrix)[1], 1])
     across = context.swap_last_axes(matrix)
@@ -150,15 +170,15 @@ def spectral_norm(context: TranslationContext) -> str:
     sigma = context.onnx.matmul([context.onnx.matmul([context.swap_last_axes(u), matrix]), v])
     sigma = context.reshape(sigma, [])
     normal = context.onnx.div([matrix, sigma])
-    # Paddle's gradient by weight is that of the result times this factor, element by element.
+    # Paddle's gradient of the weight is that of the result times this factor, elementwise.
     outer = context.onnx.matmul([u, context.swap_last_axes(v)])
     pull = context.onnx.mul([outer, context.onnx.reducesum([normal], None, 0)])
     one = context.const_like(1.0, weight)
     factor = context.onnx.div([context.onnx.sub([one, pull]), sigma])
-    fixed, factor, still = (
+    fixed, factor, detached = (
         context.graphcore.detach([tensor]) for tensor in (normal, factor, matrix)
     )
-    moving = context.onnx.mul([context.onnx.sub([matrix, still]), factor])
+    moving = context.onnx.mul([context.onnx.sub([matrix, detached]), factor])
     result = context.reshape(context.onnx.add([fixed, moving]), [shape[at] for at in order])
     return context.transpose(result, inverse_order(order))
 
@@ -174,10 +194,10 @@ def _unit(context: TranslationContext, vector: str, eps: str) -> str:
     limits="the probability must be constant; a fixed seed is not used",
 )
 def dropout(context: TranslationContext) -> list[str | None]:
-    """Zeroes elements with probability p in training; the second result is 1 where they are kept.
+    """Zeroes elements with probability p in training; the second result is the mask of the others.
 
-    ``upscale_in_train`` divides what is left by 1 - p; ``downgrade_in_infer`` multiplies by 1 - p
-    outside training instead.
+    ``upscale_in_train`` divides by ``1 - p`` in training, ``downgrade_in_infer`` multiplies by ``1
+    - p`` in inference.
     """
     x = context.input("x")
     p = context.number("p")

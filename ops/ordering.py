@@ -1,4 +1,4 @@
-"""What depends on the order of elements: running extremes and products, ranks, searches."""
+"""Translators of cumulative extremes and products, order statistics and binary search."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from paddle_ipu.ops.registry import translator
 
 
 def _only(context: TranslationContext, x: str) -> list[str]:
-    """A tensor of rank 0 and the place of its element."""
+    """A tensor of rank 0 and the index 0."""
     return [context.onnx.identity([x]), context.const(0, "int32")]
 
 
 def _running(paddle_name: str, op_type: str) -> None:
+    """Registers cummax or cummin: the running extreme along an axis and its index."""
+
     @translator(paddle_name, emits=(f"paddle_ipu.{op_type}", "Identity"))
     def translate(context: TranslationContext) -> list[str]:
         x = context.input("x")
@@ -28,7 +30,7 @@ _running("cummin", "CumMin")
 
 @translator("cumprod", emits=("paddle_ipu.CumProd", "Identity"))
 def cumprod(context: TranslationContext) -> str:
-    """The running product along an axis; ``exclusive`` leaves each element itself out."""
+    """The cumulative product along an axis; with ``exclusive`` without the element itself."""
     x = context.input("x")
     if not context.shape(x):
         return context.onnx.identity([x])
@@ -42,7 +44,7 @@ def cumprod(context: TranslationContext) -> str:
 
 @translator("logcumsumexp", emits=("paddle_ipu.LogCumSumExp", "Reshape"))
 def logcumsumexp(context: TranslationContext) -> str:
-    """The logarithm of the running sum of exponentials."""
+    """``log(cumsum(exp(x)))`` along an axis."""
     x, axis = context.input("x"), int(context.attr("axis", -1))
     if context.attr("flatten", 0):
         x, axis = context.reshape(x, [-1]), 0
@@ -55,19 +57,19 @@ def logcumsumexp(context: TranslationContext) -> str:
 
 
 def _found_at(context: TranslationContext) -> None:
-    """Places are int64, though ProgramDescs of Paddle 2 declare the operand's dtype."""
+    """Declares the indices as int64; ProgramDescs of Paddle 2 give them the operand's dtype."""
     context.node.outputs[1].dtype = ir.DataType.INT64
 
 
 def _without(context: TranslationContext, tensor: str, shape: list[int], axis: int) -> str:
-    """The tensor without a dimension, or with it as 1 where the node keeps it."""
+    """The tensor without axis `axis`, or with it as 1 with ``keepdim``."""
     ones = [1] if context.attr("keepdim", 0) else []
     return context.reshape(tensor, [*shape[:axis], *ones, *shape[axis + 1 :]])
 
 
 @translator("kthvalue", emits=("graphcore.Sort", "Slice", "Reshape", "Identity"))
 def kthvalue(context: TranslationContext) -> list[str]:
-    """The k-th smallest element along an axis and where it stands."""
+    """The k-th smallest element along an axis, k from 1, and its index."""
     x = context.input("x")
     shape = context.shape(x)
     _found_at(context)
@@ -85,7 +87,7 @@ def kthvalue(context: TranslationContext) -> list[str]:
 
 @translator("mode", emits=("paddle_ipu.Mode", "Transpose", "Reshape", "Identity"))
 def mode(context: TranslationContext) -> list[str]:
-    """The most frequent element along an axis, of several the smallest, and its last place."""
+    """The most frequent element along an axis and its last index; of several the smallest."""
     x = context.input("x")
     shape = context.shape(x)
     _found_at(context)
@@ -94,13 +96,13 @@ def mode(context: TranslationContext) -> list[str]:
     axis = int(context.attr("axis", -1)) % len(shape)
     if not shape[axis]:
         raise context.refuse(f"axis {axis} has no elements, and so none that is most frequent.")
-    found = context.extension("Mode", [context.axis_last(x, axis)], num_outputs=2)
-    return [_without(context, part, shape, axis) for part in found]
+    results = context.extension("Mode", [context.axis_last(x, axis)], num_outputs=2)
+    return [_without(context, part, shape, axis) for part in results]
 
 
 @translator("searchsorted", emits=("paddle_ipu.SearchSorted",))
 def searchsorted(context: TranslationContext) -> str:
-    """Where each value belongs in an ordered axis, behind equal ones with ``right``."""
+    """The index at which each value keeps a sorted axis sorted; after equal ones with ``right``."""
     pair = [context.input("sorted_sequence"), context.input("values")]
     attributes = {"right": int(context.attr("right", 0))}
     return context.extension("SearchSorted", pair, attributes)[0]

@@ -1,4 +1,4 @@
-"""Activations and roundings made of pieces, with Paddle's derivative where the pieces meet."""
+"""Translators of piecewise functions, with Paddle's derivative where the pieces meet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from paddle_ipu.ops.registry import translator
 
 
 def _limited(context: TranslationContext, low: float, high: float) -> str:
-    """``min(max(x, low), high)`` without gradient at the limits themselves, unlike Clip's."""
+    """``min(max(x, low), high)``, whose derivative at both limits is 0, where Clip's is 1."""
     x = context.input("x")
     bounds = [context.const_like(low, x), context.const_like(high, x)]
     inside = context.onnx.logical_and(
@@ -48,7 +48,10 @@ def hardswish(context: TranslationContext) -> str:
 
 @translator("prelu", emits=("Greater", "Mul", "Where", "Reshape"))
 def prelu(context: TranslationContext) -> str:
-    """``x`` where positive, ``alpha * x`` elsewhere; one alpha, one a channel or one an element."""
+    """``x`` where positive, ``alpha * x`` elsewhere (arXiv:1502.01852).
+
+    ``mode`` says whether there is one alpha, one for each channel, or one for each element.
+    """
     x, alpha = context.input("x"), context.input("alpha")
     shape = context.shape(x)
     mode = context.attr("mode", "all")
@@ -64,7 +67,7 @@ def prelu(context: TranslationContext) -> str:
 
 
 def _nan_or(context: TranslationContext, x: str, number: str) -> str:
-    """`number`, where `x` is not NaN; no gradient passes."""
+    """`number`, but NaN where `x` is NaN; without gradient."""
     fixed = context.graphcore.detach([x])
     return context.onnx.where([context.onnx.isnan([fixed]), fixed, number])
 
@@ -73,7 +76,7 @@ def _nan_or(context: TranslationContext, x: str, number: str) -> str:
     "softshrink", emits=("Greater", "Less", "Add", "Sub", "Where", "IsNaN", "graphcore.Detach")
 )
 def softshrink(context: TranslationContext) -> str:
-    """``x`` moved towards zero by the threshold, zero within it; NaN stays."""
+    """``x - t`` above the threshold t, ``x + t`` below -t, 0 between; NaN stays NaN."""
     x = context.input("x")
     step = float(context.attr("threshold", 0.5))
     threshold, zero = context.const_like(step, x), context.const_like(0.0, x)
@@ -85,7 +88,7 @@ def softshrink(context: TranslationContext) -> str:
 
 @translator("hardshrink", emits=("Abs", "Less", "Where"))
 def hardshrink(context: TranslationContext) -> str:
-    """Zero where ``x`` is closer to zero than the threshold, else ``x``; NaN stays."""
+    """0 where ``|x|`` is below the threshold, else ``x``; NaN stays NaN."""
     x = context.input("x")
     threshold = context.const_like(float(context.attr("threshold", 0.5)), x)
     within = context.onnx.less([context.onnx.abs([x]), threshold])
@@ -94,7 +97,7 @@ def hardshrink(context: TranslationContext) -> str:
 
 @translator("thresholded_relu", emits=("Greater", "Where", "IsNaN", "graphcore.Detach"))
 def thresholded_relu(context: TranslationContext) -> str:
-    """``x`` above the threshold, ``value`` elsewhere; NaN stays."""
+    """``x`` above the threshold, ``value`` elsewhere; NaN stays NaN."""
     x = context.input("x")
     above = context.onnx.greater([x, context.const_like(float(context.attr("threshold")), x)])
     value = context.const_like(float(context.attr("value", 0.0)), x)
@@ -103,7 +106,7 @@ def thresholded_relu(context: TranslationContext) -> str:
 
 @translator("trunc", emits=("Floor", "Ceil", "Less", "Where", "Identity"))
 def trunc(context: TranslationContext) -> str:
-    """The whole part."""
+    """``x`` rounded towards zero."""
     x = context.input("input")
     if not context.is_float(x):
         return context.onnx.identity([x])
@@ -113,7 +116,7 @@ def trunc(context: TranslationContext) -> str:
 
 @translator("round", emits=("Round", "Identity", "Mul", "Div"))
 def round_(context: TranslationContext) -> str:
-    """The nearest number of so many decimals, below zero of tens, halves to the even one."""
+    """``x`` rounded to ``decimals`` digits, halves to even; negative ``decimals`` round to tens."""
     x, decimals = context.input("x"), int(context.attr("decimals", 0))
     if not context.is_float(x):
         return context.onnx.identity([x])

@@ -1,4 +1,4 @@
-"""Pooling of images [N, C, spatial axes] or [N, spatial axes, C]."""
+"""Translators of pooling of images [N, C, spatial axes] or [N, spatial axes, C]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from paddle_ipu.ops.registry import translator
 
 
 class Windows(NamedTuple):
-    """The windows of one axis: from `starts` up to `ends`, and the size each is divided by."""
+    """The windows of one axis.
+
+    Attributes:
+        starts: the first index of each window.
+        ends: the index after its last.
+        divisors: what a mean divides by.
+    """
 
     starts: list[int]
     ends: list[int]
@@ -27,7 +33,7 @@ class Windows(NamedTuple):
 
 
 class _Geometry(NamedTuple):
-    """Windows of one size: kernel, stride, and padding before and after, for each axis."""
+    """Windows of equal size: kernel, stride, and padding before and after, for each axis."""
 
     kernel: list[int]
     strides: list[int]
@@ -43,7 +49,11 @@ class _Geometry(NamedTuple):
     limits="no adaptive maximum, which Paddle writes as max_pool2d_with_index",
 )  # fmt: skip
 def pool2d(context: TranslationContext) -> str:
-    """Maximum or mean of the windows of an image."""
+    """The maximum or the mean of each window.
+
+    Divisors follow Paddle's kernel: with ``exclusive`` the elements of the image, otherwise those
+    of the padded image up to ``size + padding before``.
+    """
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     kind = str(context.attr("pooling_type", "max"))
@@ -62,10 +72,10 @@ def pool2d(context: TranslationContext) -> str:
     emits=("MaxPool", "GlobalMaxPool", "IsNaN", "Where", "paddle_ipu.MaxOfWindows"),
 )
 def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
-    """Maximum of the windows of an image [N, C, spatial axes], and where it is in the image."""
+    """The maximum of each window of an image [N, C, spatial axes], and its flat index."""
     x = context.input("x")
     if not context.is_used(1):
-        # The kernel that finds places passes NaN over; the other one does not.
+        # Paddle's kernel with indices skips NaN; that of pool2d does not.
         lowest = context.const_like(float(np.finfo(np.float32).min), x)
         without = context.onnx.where([context.onnx.isnan([x]), lowest, x])
         return [_max_pool(context, without), None]
@@ -74,7 +84,7 @@ def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
 
 @translator("lp_pool2d", emits=("Pow", "Transpose", "paddle_ipu.SumOfWindows"))
 def lp_pool2d(context: TranslationContext) -> str:
-    """``sum(x ** p) ** (1 / p)`` of the windows of an image."""
+    """``sum(x ** p) ** (1 / p)`` of each window."""
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     p = float(context.attr("norm_type"))
@@ -86,7 +96,7 @@ def lp_pool2d(context: TranslationContext) -> str:
 
 @translator("fractional_max_pool2d", "fractional_max_pool3d", emits=("paddle_ipu.MaxOfWindows",))
 def fractional_max_pool(context: TranslationContext) -> list[str]:
-    """Maximum of windows whose starts a random number moves, and where it is in the image."""
+    """The maximum of pseudo-random windows (arXiv:1412.6071), and its flat index."""
     x = context.input("x")
     u = float(context.attr("random_u", 0.0))
     if u == 0.0:
@@ -101,7 +111,7 @@ def fractional_max_pool(context: TranslationContext) -> list[str]:
 
 
 def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]:
-    """The windows of each axis: one over all of it, as many as asked for, or of one size."""
+    """The windows of each axis: one for all, a given number (adaptive), or of a given size."""
     if context.attr("global_pooling", 0):
         return [_even(size, size, 1, 0, 0, False) for size in sizes]
     if context.attr("adaptive", 0):
@@ -119,10 +129,9 @@ def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:
 
 
 def _even(size: int, kernel: int, stride: int, before: int, after: int, ceil: bool) -> Windows:
-    """Windows of one size.
+    """Windows of equal size along one axis.
 
-    Paddle's kernel ends a window at ``size + before`` when it counts what to divide by, whatever
-    the padding after is.
+    For divisors Paddle's kernel ends a window at ``size + before``, whatever the padding after is.
     """
     extra = size - kernel + before + after + (stride - 1 if ceil else 0)
     starts = [at * stride - before for at in range(extra // stride + 1)]
@@ -137,14 +146,14 @@ def _all_even(geometry: _Geometry, sizes: Sequence[int], ceil: bool) -> list[Win
 
 
 def _adaptive(size: int, wanted: int) -> Windows:
-    """`wanted` windows that cover the axis; they overlap where their number does not divide it."""
+    """`wanted` windows that cover an axis; they overlap if their number does not divide it."""
     starts = [at * size // wanted for at in range(wanted)]
     ends = [-(-(at + 1) * size // wanted) for at in range(wanted)]
     return Windows(starts, ends, [end - start for start, end in zip(starts, ends, strict=True)])
 
 
 def _fractional(size: int, wanted: int, kernel: int, u: float) -> Windows:
-    """Windows of fractional max pooling (Graham, arXiv:1412.6071), as Paddle rounds them.
+    """Windows of fractional max pooling (arXiv:1412.6071), rounded as in Paddle's kernel.
 
     Without a kernel they are disjoint, and u is scaled so that they stay inside the axis. All
     numbers are float32.
@@ -174,7 +183,16 @@ def _window_attributes(windows: Sequence[Windows]) -> dict[str, list[int]]:
 
 
 def max_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> list[str]:
-    """The maximum of each window of `x` and its position in the flattened image."""
+    """The maximum of each window and its flat index in the image.
+
+    Args:
+        context: of the node.
+        x: the image [N, C, spatial axes].
+        windows: the windows of each spatial axis.
+
+    Returns:
+        Two tensors [N, C, number of windows of each axis].
+    """
     return context.extension("MaxOfWindows", [x], _window_attributes(windows), 2)
 
 
@@ -201,7 +219,7 @@ def _max_pool(context: TranslationContext, x: str) -> str:
 
 
 def _divided(sizes: Sequence[int], wanted: Sequence[int]) -> _Geometry:
-    """Windows side by side, `wanted` of them an axis."""
+    """Adjacent windows of equal size, `wanted` for each axis."""
     kernel = [size // count for size, count in zip(sizes, wanted, strict=True)]
     return _Geometry(kernel, kernel, [0] * len(kernel), [0] * len(kernel))
 
@@ -221,7 +239,7 @@ def _average_pool(context: TranslationContext, x: str) -> str:
     windows = _all_even(geometry, sizes, ceil)
     if any(set(axis.divisors) != {size} for axis, size in zip(windows, kernel, strict=True)):
         return _mean_of_windows(context, x, windows)
-    # PopART counts no padding: what counts is made part of the image.
+    # PopART excludes padding from the mean: padding that counts is made part of the image.
     pads = context.shape_const([0, 0, *before, 0, 0, *after])
     padded = context.onnx.pad([x, pads, context.const_like(0.0, x)])
     return context.onnx.averagepool([padded], kernel, 0, 0, [0] * 2 * len(kernel), strides)

@@ -1,4 +1,7 @@
-"""Quantisation as training and exported models simulate it: whole numbers kept as floats."""
+"""Translators of simulated quantisation: integers kept as floats.
+
+With b bits, levels are ``2 ** (b - 1) - 1``, and a scale is the magnitude that maps to the highest.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 _FP8 = (448, 57344)
-"""Largest numbers by which Paddle tells its two 8-bit float formats."""
+"""The largest numbers of E4M3 and E5M2, by which Paddle asks for 8-bit floats."""
 
 
 def _levels(context: TranslationContext) -> int:
-    """The largest whole number of ``bit_length`` bits."""
+    """The largest integer of ``bit_length`` bits, ``2 ** (bit_length - 1) - 1``."""
     return (1 << int(context.attr("bit_length", 8)) - 1) - 1
 
 
 def _abs_max(context: TranslationContext, x: str, axis: int | None = None) -> str:
-    """The largest magnitude: of all elements [1], or for each index of an axis [C]."""
+    """The largest ``|x|``: of all elements [1], or for each index of `axis` [C]."""
     rank = context.rank(x)
     others = [at for at in range(rank) if at != axis]
     # No gradient flows through a scale.
@@ -26,7 +29,7 @@ def _abs_max(context: TranslationContext, x: str, axis: int | None = None) -> st
 
 
 def _along(context: TranslationContext, scale: str, x: str, axis: int | None) -> str:
-    """A scale in a shape that broadcasts to `x`: a scalar, or along an axis."""
+    """A scale reshaped to broadcast to `x`: a scalar, or along `axis`."""
     if axis is None:
         return context.reshape(scale, [])
     dims = [1] * context.rank(x)
@@ -35,7 +38,7 @@ def _along(context: TranslationContext, scale: str, x: str, axis: int | None) ->
 
 
 def _rounded(context: TranslationContext, x: str) -> str:
-    """The nearest whole number, halves away from zero."""
+    """The nearest integer, halves away from zero (C's ``round``; ONNX's Round is to even)."""
     size = context.onnx.abs([x])
     floor = context.onnx.floor([size])
     part = context.onnx.sub([size, floor])
@@ -47,9 +50,11 @@ def _rounded(context: TranslationContext, x: str) -> str:
 def _quantized(
     context: TranslationContext, x: str, scale: str, levels: int, axis: int | None
 ) -> str:
-    """``round(levels / scale * x)``; ``round_type`` 0 rounds halves to even, 1 away from zero.
+    """``round(levels / scale * x)``.
 
-    The first bounds the result to [-levels - 1, levels], the second ``x`` to [-scale, scale].
+    ``round_type`` 0 rounds halves to even and clips the result to [-levels - 1, levels]; 1 rounds
+    halves away from zero and clips ``x`` to [-scale, scale]. A scale up to 1e-30 is raised by 1e-6,
+    as in Paddle's kernel.
     """
     scale = _along(context, scale, x, axis)
     enough = context.onnx.greater([scale, context.const_like(1e-30, x)])
@@ -75,7 +80,7 @@ def _restored(
 
 
 def _straight_through(context: TranslationContext, x: str, value: str) -> str:
-    """`value`, with the derivative of `x`."""
+    """`value` with the derivative of `x` (straight-through estimator, arXiv:1308.3432)."""
     rest = context.onnx.sub([x, context.graphcore.detach([x])])
     return context.onnx.add([context.graphcore.detach([value]), rest])
 
@@ -83,6 +88,7 @@ def _straight_through(context: TranslationContext, x: str, value: str) -> str:
 def _simulated(
     context: TranslationContext, x: str, scale: str, axis: int | None, restore: bool
 ) -> str:
+    """Quantised `x`; with `restore` also dequantised, with a straight-through gradient."""
     levels = _levels(context)
     value = _quantized(context, x, scale, levels, axis)
     if not restore:
@@ -91,7 +97,7 @@ def _simulated(
 
 
 def _by_largest(context: TranslationContext, axis: int | None, *, restore: bool) -> list[str]:
-    """The simulated numbers, by the largest magnitude as their scale; and that scale."""
+    """(quantised x by the largest magnitude as the scale, the scale)."""
     x = context.input("x")
     scale = _abs_max(context, x, axis)
     return [_simulated(context, x, scale, axis, restore), scale]
@@ -105,13 +111,13 @@ _SIMULATED = (
 
 @translator("fake_quantize_abs_max", emits=_SIMULATED)
 def fake_quantize_abs_max(context: TranslationContext) -> list[str]:
-    """Whole numbers of ``bit_length`` bits, the largest magnitude for the largest; and that."""
+    """Integers of ``bit_length`` bits, scaled by the largest ``|x|``; and that scale."""
     return _by_largest(context, None, restore=False)
 
 
 @translator("fake_quantize_dequantize_abs_max", emits=_SIMULATED)
 def fake_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
-    """What is left of ``x`` in ``bit_length`` bits; the gradient passes straight through."""
+    """``x`` quantised and dequantised; the gradient passes straight through. And the scale."""
     return _by_largest(context, None, restore=True)
 
 
@@ -125,7 +131,7 @@ def _channel(context: TranslationContext) -> int:
     limits="is_test=False",
 )
 def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]:
-    """`fake_quantize_abs_max` for each index of an axis; the scales are [C]."""
+    """`fake_quantize_abs_max` with a scale for each index of ``quant_axis``: [C]."""
     if context.attr("is_test", 0):
         raise context.refuse(
             "with is_test its scales are what an earlier run left in its result; use "
@@ -136,12 +142,16 @@ def fake_channel_wise_quantize_abs_max(context: TranslationContext) -> list[str]
 
 @translator("fake_channel_wise_quantize_dequantize_abs_max", emits=_SIMULATED)
 def fake_channel_wise_quantize_dequantize_abs_max(context: TranslationContext) -> list[str]:
-    """`fake_quantize_dequantize_abs_max` for each index of an axis; the scales are [C]."""
+    """`fake_quantize_dequantize_abs_max` with a scale for each index of ``quant_axis``: [C]."""
     return _by_largest(context, _channel(context), restore=True)
 
 
 def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, str, str]:
-    """(scale, state, accumulator) of the moving average of the largest magnitude."""
+    """(scale, state, accumulator) of the moving average of the largest ``|x|``.
+
+    ``state = rate * state + 1``, ``accumulator = rate * accumulator + max|x|``; the scale is their
+    quotient.
+    """
     decay = context.const_like(rate, x)
     state = context.onnx.mul([context.input("in_state"), decay])
     state = context.onnx.add([state, context.const_like(1.0, x)])
@@ -161,10 +171,10 @@ def _moving_average(context: TranslationContext, restore: bool) -> list[str | No
 
 @translator("fake_quantize_moving_average_abs_max", emits=_SIMULATED)
 def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[str | None]:
-    """`fake_quantize_abs_max` with the moving average of the largest magnitude.
+    """`fake_quantize_abs_max` with a moving average of the largest ``|x|``.
 
-    Results are the numbers, the scale, the state and the accumulator of the average; with
-    ``is_test`` the first only, by the scale that is given.
+    Results are the integers, the scale, and the average's state and accumulator. With ``is_test``
+    there is only the first, by ``in_scale``.
     """
     return _moving_average(context, restore=False)
 
@@ -173,7 +183,7 @@ def fake_quantize_moving_average_abs_max(context: TranslationContext) -> list[st
 def fake_quantize_dequantize_moving_average_abs_max(
     context: TranslationContext,
 ) -> list[str | None]:
-    """`fake_quantize_dequantize_abs_max` with the moving average of the largest magnitude."""
+    """`fake_quantize_dequantize_abs_max` with a moving average of the largest ``|x|``."""
     return _moving_average(context, restore=True)
 
 
@@ -184,7 +194,7 @@ def fake_quantize_dequantize_moving_average_abs_max(
     limits="is_test=True",
 )  # fmt: skip
 def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]:
-    """`fake_quantize_abs_max` by a scale that is given."""
+    """`fake_quantize_abs_max` by the operand ``in_scale``."""
     if not context.attr("is_test", 0):
         raise context.refuse(
             "in training it reads its window of scales from its own result of the run before; use "
@@ -199,7 +209,7 @@ def fake_quantize_range_abs_max(context: TranslationContext) -> list[str | None]
     emits=("Identity", "Abs", "ReduceMax", "Reshape", "Mul", "Add", "Div", "graphcore.Detach"),
 )
 def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None]:
-    """``x``, and the moving average of its largest magnitude: scale, state, accumulator."""
+    """``x`` itself, and the moving average of its largest magnitude: scale, state, accumulator."""
     x = context.input("x")
     same = context.onnx.identity([x])
     if context.attr("is_test", 0):
@@ -224,12 +234,12 @@ def _linear_levels(context: TranslationContext) -> int:
 def quantize_linear(context: TranslationContext) -> list[str | None]:
     """``round(x / scale * qmax)`` by one scale, or one for each index of ``quant_axis``.
 
-    In training the scale is computed: a moving average of the largest magnitude, or the largest
-    of each index. Results are the numbers, state and accumulator of the average, and the scale.
+    In training the scale is computed: the moving average of the largest ``|x|``, or the largest of
+    each index. Results are the integers, the average's state and accumulator, and the scale.
     """
     x = context.input("x")
-    levels, given = _linear_levels(context), int(context.attr("quant_axis", 0))
-    axis = None if given < 0 else given
+    levels, quant_axis = _linear_levels(context), int(context.attr("quant_axis", 0))
+    axis = None if quant_axis < 0 else quant_axis
     state = accumulated = None
     scale: str | None = None
     if not context.attr("is_test", 1):
@@ -254,8 +264,8 @@ def dequantize_linear(context: TranslationContext) -> list[str | None]:
     x = context.input("x")
     if context.attr("only_observer", 0):
         return [context.onnx.identity([x]), None, None, None]
-    given = int(context.attr("quant_axis", 0))
-    axis = None if given < 0 else given
+    quant_axis = int(context.attr("quant_axis", 0))
+    axis = None if quant_axis < 0 else quant_axis
     return [_restored(context, x, scale, float(_linear_levels(context)), axis), None, None, None]
 
 
@@ -268,7 +278,7 @@ def fake_dequantize_max_abs(context: TranslationContext) -> str:
 
 @translator("fake_channel_wise_dequantize_max_abs", emits=("Reshape", "Mul", "Div"))
 def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
-    """``x * scale / levels`` for each index of an axis; a second scale is one for all."""
+    """``x * scale / levels`` for each index of an axis; a second scale is for all elements."""
     x, scales = context.input("x"), context.inputs("scales")
     bits = context.ints("quant_bits") or [8]
     if len(scales) == 1:
@@ -281,7 +291,7 @@ def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
 
 @translator("dequantize_abs_max", emits=("Cast", "Reshape", "Mul", "Div"))
 def dequantize_abs_max(context: TranslationContext) -> str:
-    """``x * scale / max_range`` of whole numbers."""
+    """``x * scale / max_range`` for integers."""
     written_as(context, 0, "float32")
     scale = context.input("scale")
     x = context.cast(context.input("x"), context.dtype(scale))
@@ -290,10 +300,10 @@ def dequantize_abs_max(context: TranslationContext) -> str:
 
 @translator("dequantize_log", emits=("Cast", "Less", "Add", "Where", "Gather", "Neg"))
 def dequantize_log(context: TranslationContext) -> str:
-    """``table[x]``, for numbers below zero ``-table[x + 128]``."""
+    """``table[x]``; for negative x ``-table[x + 128]``."""
     written_as(context, 0, "float32")
     x, table = context.index(context.input("x")), context.input("dict")
     negative = context.onnx.less([x, context.const(0, "int32")])
     raised = context.onnx.add([x, context.const(128, "int32")])
-    found = context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0)
-    return context.onnx.where([negative, context.onnx.neg([found]), found])
+    magnitude = context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0)
+    return context.onnx.where([negative, context.onnx.neg([magnitude]), magnitude])

@@ -1,7 +1,8 @@
-"""Random numbers: drawn anew in every micro-batch, from the session's seed.
+"""Translators of random numbers, drawn anew in every micro-batch from the session's seed.
 
-Where an operator has a seed of its own, Paddle's kernels give the same numbers in every run, and
-so does the IPU Model; PopART's operators have none, so that form is not portable.
+With a seed of its own, Paddle's operator gives the same numbers in every run, and so does the IPU
+Model by operators of ``ai.paddle_ipu``; PopART's have no such seed. The numbers themselves differ
+from Paddle's, their distribution does not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from paddle_ipu.ops.result_types import written_as
 
 
 def _float_dtype(context: TranslationContext) -> str:
+    """The result's dtype.
+
+    Raises:
+        NotSupported: it is not float16, bfloat16 or float32.
+    """
     dtype = context.output_dtype()
     if dtype not in ("float16", "bfloat16", "float32"):
         raise context.refuse(f"it cannot draw {dtype}; draw float32 and cast the result.")
@@ -22,7 +28,15 @@ def _float_dtype(context: TranslationContext) -> str:
 def normal(
     context: TranslationContext, shape: list[int], mean: float, std: float, seed: int = 0
 ) -> str:
-    """Normal numbers of a static shape, in the dtype of the node's result."""
+    """Normal numbers in the dtype of the node's result.
+
+    Args:
+        context: of the node.
+        shape: the static shape.
+        mean: of the distribution.
+        std: its standard deviation.
+        seed: 0 for the session's.
+    """
     dtype = int(dialect.DTYPES[_float_dtype(context)])
     if seed == 0:
         return context.onnx.randomnormal(shape, dtype, mean, std)
@@ -38,7 +52,16 @@ def uniform(
     seed: int = 0,
     dtype: str | None = None,
 ) -> str:
-    """Numbers in [low, high) of a static shape, by default in the dtype of the node's result."""
+    """Uniform numbers in [low, high).
+
+    Args:
+        context: of the node.
+        shape: the static shape.
+        low: the lower bound.
+        high: the upper bound.
+        seed: 0 for the session's.
+        dtype: by default that of the node's result.
+    """
     number = int(dialect.DTYPES[dtype or _float_dtype(context)])
     if seed == 0:
         return context.onnx.randomuniform(shape, number, high, low)
@@ -59,14 +82,14 @@ def _refuse_diagonal(context: TranslationContext) -> None:
     "gaussian", emits=("RandomNormal", "paddle_ipu.SeededNormal"), limits="the shape is constant"
 )
 def gaussian(context: TranslationContext) -> str:
-    """Normal numbers of a mean and a standard deviation."""
+    """Normal numbers with ``mean`` and ``std``."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
     return normal(context, context.ints("shape"), mean, std, _seed(context))
 
 
 @translator("gaussian_inplace", emits=("RandomNormal", "paddle_ipu.SeededNormal"))
 def gaussian_inplace(context: TranslationContext) -> str:
-    """Normal numbers in a tensor's shape."""
+    """Normal numbers in the shape of x."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
     return normal(context, context.shape(context.input("x")), mean, std, _seed(context))
 
@@ -77,7 +100,7 @@ def gaussian_inplace(context: TranslationContext) -> str:
     limits="shape and bounds are constant",
 )
 def uniform_(context: TranslationContext) -> str:
-    """Numbers in [min, max)."""
+    """Uniform numbers in [min, max)."""
     low, high = context.number("min"), context.number("max")
     return uniform(context, context.ints("shape"), low, high, _seed(context))
 
@@ -88,7 +111,7 @@ def uniform_(context: TranslationContext) -> str:
     limits="without a diagonal",
 )
 def uniform_inplace(context: TranslationContext) -> str:
-    """Numbers in [min, max) in a tensor's shape."""
+    """Uniform numbers in [min, max), in the shape of x."""
     _refuse_diagonal(context)
     low, high = float(context.attr("min", -1.0)), float(context.attr("max", 1.0))
     return uniform(context, context.shape(context.input("x")), low, high, _seed(context))
@@ -100,7 +123,7 @@ def uniform_inplace(context: TranslationContext) -> str:
     limits="without a diagonal",
 )
 def uniform_random_batch_size_like(context: TranslationContext) -> str:
-    """Numbers in [min, max) of a shape, one of whose sizes is that of the input."""
+    """Uniform numbers; dimension ``output_dim_idx`` is the input's ``input_dim_idx``."""
     _refuse_diagonal(context)
     shape = context.ints("shape")
     size = context.shape(context.input("input"))[int(context.attr("input_dim_idx", 0))]
@@ -114,7 +137,7 @@ def uniform_random_batch_size_like(context: TranslationContext) -> str:
     emits=("paddle_ipu.TruncatedNormal",),
 )
 def truncated_gaussian_random(context: TranslationContext) -> str:
-    """Normal numbers between ``a`` and ``b``; Paddle 2 has two standard deviations for them."""
+    """Normal numbers truncated to ``a`` and ``b``, by default -2 and 2 (Paddle 2's bounds)."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
     attributes = {
         "shape": context.ints("shape"),
@@ -129,6 +152,7 @@ def truncated_gaussian_random(context: TranslationContext) -> str:
 
 
 def _integers(context: TranslationContext, shape: list[int], low: int, high: int) -> str:
+    """Uniform integers in [low, high)."""
     if not -(2**31) <= low < high <= 2**31 - 1:
         raise context.refuse(
             f"numbers from {low} to {high} do not fit the device's 32 bits; draw smaller ones."
@@ -139,30 +163,30 @@ def _integers(context: TranslationContext, shape: list[int], low: int, high: int
 
 @translator("randint", emits=("paddle_ipu.RandomInteger",), limits="shape and bounds are constant")
 def randint(context: TranslationContext) -> str:
-    """Whole numbers in [low, high)."""
+    """Uniform integers in [low, high)."""
     low, high = int(context.attr("low")), int(context.attr("high"))
     return _integers(context, context.ints("shape"), low, high)
 
 
 @translator("random", emits=("paddle_ipu.RandomInteger", "Cast"))
 def random(context: TranslationContext) -> str:
-    """Whole numbers in [from, to) in a tensor's shape and dtype."""
+    """Uniform integers in [from, to), in the shape and dtype of x."""
     low, high = int(context.attr("from")), int(context.attr("to"))
     return _integers(context, context.shape(context.input("x")), low, high)
 
 
 @translator("randperm", emits=("paddle_ipu.RandomPermutation", "Cast"), limits="n is constant")
 def randperm(context: TranslationContext) -> str:
-    """The numbers from 0 to n - 1 in random order."""
+    """A random permutation of 0 to n - 1."""
     order = context.extension("RandomPermutation", [], {"n": int(context.attr("n"))})[0]
     return context.cast(order, context.output_dtype())
 
 
 @translator("bernoulli", emits=("RandomUniform", "Less", "Cast"))
 def bernoulli(context: TranslationContext) -> str:
-    """One with the given probability, else zero."""
+    """1 with probability ``x``, else 0."""
     x = context.input("x")
-    # In float32 also for half: rounded to half, a number may become 1.
+    # In float32 for half too: rounded to half, a number may become 1.
     drawn = uniform(context, context.shape(x), 0.0, 1.0, dtype="float32")
     hit = context.onnx.less([drawn, context.cast(x, "float32")])
     return context.cast(hit, context.output_dtype())
@@ -170,7 +194,7 @@ def bernoulli(context: TranslationContext) -> str:
 
 @translator("binomial", emits=("paddle_ipu.Binomial",))
 def binomial(context: TranslationContext) -> str:
-    """How many of ``count`` trials succeed, each with probability ``prob``."""
+    """The number of successes in ``count`` trials, each with probability ``prob``."""
     count = context.cast(context.input("count"), "float32")
     return context.extension("Binomial", [count, context.input("prob")])[0]
 
@@ -191,19 +215,19 @@ def multinomial(context: TranslationContext) -> str:
 
 @translator("poisson", emits=("paddle_ipu.Poisson",))
 def poisson(context: TranslationContext) -> str:
-    """A Poisson number for each rate."""
+    """A Poisson-distributed number for each rate."""
     return context.extension("Poisson", [context.input("x")])[0]
 
 
 @translator("standard_gamma", emits=("paddle_ipu.Gamma",))
 def standard_gamma(context: TranslationContext) -> str:
-    """A gamma number of scale 1 for each shape parameter."""
+    """A gamma-distributed number of scale 1 for each shape parameter."""
     return context.extension("Gamma", [context.input("x")])[0]
 
 
 @translator("dirichlet", emits=("paddle_ipu.Gamma", "ReduceSum", "Div"))
 def dirichlet(context: TranslationContext) -> str:
-    """Positive numbers that sum to 1 along the last axis: gamma numbers over their sum."""
+    """Dirichlet-distributed vectors along the last axis: gamma numbers divided by their sum."""
     drawn = context.extension("Gamma", [context.input("alpha")])[0]
     total = context.onnx.reducesum([drawn], [context.rank(drawn) - 1], 1)
     return context.onnx.div([drawn, total])
@@ -211,7 +235,7 @@ def dirichlet(context: TranslationContext) -> str:
 
 @translator("exponential", emits=("RandomUniform", "Sub", "Log", "Mul"))
 def exponential(context: TranslationContext) -> str:
-    """Exponential numbers of rate ``lam``: ``-log(u) / lam`` for u in (0, 1]."""
+    """Exponentially distributed numbers of rate ``lam``: ``-log(u) / lam`` for u in (0, 1]."""
     x = context.input("x")
     drawn = context.onnx.sub(
         [context.const_like(1.0, x), uniform(context, context.shape(x), 0.0, 1.0)]
@@ -222,9 +246,9 @@ def exponential(context: TranslationContext) -> str:
 
 @translator("rrelu", emits=("RandomUniform", "Less", "Where", "Mul"))
 def rrelu(context: TranslationContext) -> list[str]:
-    """``x`` times a number in [lower, upper) where it is negative; their mean outside training.
+    """``x`` where not negative, ``factor * x`` elsewhere; and the factors (arXiv:1505.00853).
 
-    The second result is the factor of each element.
+    The factor is uniform in [lower, upper) in training, their mean in inference.
     """
     x = context.input("x")
     lower, upper = float(context.attr("lower", 0.125)), float(context.attr("upper", 1.0 / 3.0))
@@ -245,20 +269,21 @@ def rrelu(context: TranslationContext) -> list[str]:
     "gives zero",
 )  # fmt: skip
 def gumbel_softmax(context: TranslationContext) -> str:
-    """``softmax((x + noise) / temperature)``, or its largest element as one of zeros and ones.
+    """``softmax((x + noise) / temperature)`` (arXiv:1611.01144); with ``hard`` a one-hot sample.
 
-    As in Paddle's kernel, the derivative is that of the softmax alone, without the division.
+    As in Paddle's kernel the derivative is that of the softmax, without the factor ``1 /
+    temperature``.
     """
     x = context.input("x")
     axis = int(context.attr("axis", -1)) % context.rank(x)
     drawn = uniform(context, context.shape(x), 0.0, 1.0)
-    # The smallest normal number stands for 0, whose logarithm is not finite.
+    # 0 is replaced by the smallest normal number: its logarithm is not finite.
     drawn = context.onnx.max([drawn, context.const_like(2.0**-126, x)])
     noise = context.onnx.neg([context.onnx.log([context.onnx.neg([context.onnx.log([drawn])])])])
-    still = context.graphcore.detach([x])
+    detached = context.graphcore.detach([x])
     scale = context.const_like(1.0 / float(context.attr("temperature", 1.0)), x)
-    value = context.onnx.mul([context.onnx.add([still, noise]), scale])
-    logits = context.onnx.add([value, context.onnx.sub([x, still])])
+    value = context.onnx.mul([context.onnx.add([detached, noise]), scale])
+    logits = context.onnx.add([value, context.onnx.sub([x, detached])])
     last = context.rank(x) - 1
     soft = context.onnx.softmax([context.axis_last(logits, axis)], last)
     if context.attr("hard", 0):
@@ -276,7 +301,10 @@ def gumbel_softmax(context: TranslationContext) -> str:
     limits="there may not be more labels than samples; one rank",
 )
 def class_center_sample(context: TranslationContext) -> list[str]:
-    """The classes that have labels and random others, and where each label is among them."""
+    """Classes with a label and random others, and the index of each label among them.
+
+    See arXiv:2010.05222 (Partial FC).
+    """
     label = context.input("label")
     count = int(context.attr("num_samples"))
     labels = product(context.shape(label))
@@ -297,7 +325,7 @@ def class_center_sample(context: TranslationContext) -> list[str]:
 
 @translator("shuffle_batch", emits=("paddle_ipu.SeededPermutation", "Reshape", "Gather"))
 def shuffle_batch(context: TranslationContext) -> list[str]:
-    """Rows in an order that the seed decides, that order, and the seed of the next time."""
+    """Rows in an order that the operand ``seed`` decides, that order, and the next seed."""
     x = context.input("x")
     shape = context.shape(x)
     rows = product(shape[:-1])
@@ -314,7 +342,10 @@ def shuffle_batch(context: TranslationContext) -> list[str]:
     limits="without thresholds, seeds of rows and the best k",
 )
 def top_p_sampling(context: TranslationContext) -> list[str | None]:
-    """One of the most probable categories whose probabilities sum to p: [B, 1] and its index."""
+    """One sample of each row from the most probable classes whose probabilities sum to p.
+
+    See arXiv:1904.09751 (nucleus sampling). Results are its probability and its index, [B, 1] each.
+    """
     for name in ("threshold", "topp_seed"):
         if context.has(name):
             raise context.refuse(f"{name} is not supported; leave it out.")

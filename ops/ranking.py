@@ -1,4 +1,4 @@
-"""Operators of ranking and matching models."""
+"""Translators of operators of ranking and matching models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _parts(context: TranslationContext) -> list[str]:
 
 @translator("partial_concat", emits=("Slice", "Concat"))
 def partial_concat(context: TranslationContext) -> str:
-    """The same columns of several tensors [N, D], one after the other."""
+    """The same columns of several tensors [N, D], concatenated."""
     return context.onnx.concat(_parts(context), 1)
 
 
@@ -32,27 +32,29 @@ def partial_sum(context: TranslationContext) -> str:
 
 @translator("lookup_table_dequant", emits=("paddle_ipu.DequantGather", "Equal", "Where"))
 def lookup_table_dequant(context: TranslationContext) -> str:
-    """Rows of bytes for indices [..., 1], the least and the largest number before each row.
+    """Rows of a table of bytes, dequantised, for ids [..., 1].
 
-    A byte b is ``(largest - least) / 256 * b + least``; the row of ``padding_idx`` is zero.
+    A row begins with its least and largest number; a byte b is ``(largest - least) / 256 * b +
+    least``. The row of ``padding_idx`` is 0.
     """
     ids = context.input("ids")
-    found = context.extension("DequantGather", [context.input("w"), ids])[0]
+    rows = context.extension("DequantGather", [context.input("w"), ids])[0]
     padding = int(context.attr("padding_idx", -1))
     if padding == -1:
-        return found
+        return rows
     hit = context.onnx.equal([ids, context.const_like(padding, ids)])
-    return context.onnx.where([hit, context.const_like(0.0, found), found])
+    return context.onnx.where([hit, context.const_like(0.0, rows), rows])
 
 
 @translator(
     "bipartite_match", emits=("paddle_ipu.BipartiteMatch", "Unsqueeze"), limits="without LoD"
 )
 def bipartite_match(context: TranslationContext) -> list[str]:
-    """For each column of distances [R, C] its row, -1 for none, and the distance: [1, C].
+    """For each column of distances [R, C] its matched row, -1 for none, and the distance: [1, C].
 
-    The largest distance is matched first, then the largest of the rows and columns that are left.
-    With ``per_prediction`` the columns left over take their best row over ``dist_threshold``.
+    Greedy: the largest distance is matched first, then the largest among the remaining rows and
+    columns. With ``per_prediction`` the remaining columns get their best row above
+    ``dist_threshold``.
     """
     attributes = {
         "per_prediction": int(str(context.attr("match_type", "bipartite")) == "per_prediction"),

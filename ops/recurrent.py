@@ -1,4 +1,4 @@
-"""Recurrent networks: what ``paddle.nn.LSTM``, ``GRU`` and ``SimpleRNN`` write, and `gru_unit`."""
+"""Translators of recurrent networks: ``paddle.nn.LSTM``, ``GRU``, ``SimpleRNN``, and `gru_unit`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from paddle_ipu.ops.fused_activation import activate
 from paddle_ipu.ops.registry import translator
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
-"""Where ONNX's gates stand among Paddle's: of LSTM input, forget, cell, output, of GRU reset,
-update, cell."""
+"""Index of each of ONNX's gates among Paddle's: those are input, forget, cell, output for LSTM, and
+reset, update, cell for GRU."""
 
 
 def _in_onnx_order(context: TranslationContext, tensor: str, order: Sequence[int]) -> str:
+    """A weight or bias with its gates in ONNX's order."""
     if len(order) == 1:
         return tensor
     size = context.shape(tensor)[0] // len(order)
@@ -22,12 +23,12 @@ def _in_onnx_order(context: TranslationContext, tensor: str, order: Sequence[int
 
 
 def _front(context: TranslationContext, tensor: str) -> str:
-    """[...] as [1, ...]: ONNX's axis of directions."""
+    """[...] as [1, ...], with ONNX's axis of directions."""
     return context.reshape(tensor, [1, *context.shape(tensor)])
 
 
 class _Layers:
-    """One `rnn` node: the layers of one mode, its weights by layer and direction."""
+    """An `rnn` node: its mode, and its weights and states by layer and direction."""
 
     def __init__(self, context: TranslationContext) -> None:
         self.context = context
@@ -45,7 +46,7 @@ class _Layers:
         ]
 
     def of(self, layer: int, direction: int) -> tuple[str, str, str]:
-        """ONNX's W, R and B of one layer and direction; Paddle has all weights, then all biases."""
+        """ONNX's W, R and B of a layer and direction; Paddle lists all weights, then all biases."""
         at = 2 * (layer * self.directions + direction)
         biases = at + 2 * self.count * self.directions
         ordered = [
@@ -57,7 +58,12 @@ class _Layers:
         return w, r, b
 
     def run(self, x: str, layer: int, direction: int) -> list[str]:
-        """Y [T, N, H] and the last states [1, N, H] of one layer in one direction."""
+        """Y [T, N, H] and the final states [1, N, H] of a layer in one direction.
+
+        ONNX's operators serve where they can. With lengths only PopART's LSTM does, and only
+        forwards: the others are the extension Recurrent, which leaves the padding of a sequence
+        alone.
+        """
         context, at = self.context, layer * self.directions + direction
         operands = [x, *self.of(layer, direction)]
         states = [rows[at] for rows in self.states]
@@ -79,7 +85,7 @@ class _Layers:
 
     def _onnx(self, operands: list[str]) -> list[str]:
         onnx = self.context.onnx
-        # PopART takes it from the weights; other readers of ONNX want it written.
+        # PopART reads it from the weights; other readers of ONNX require the attribute.
         settings = {"clip": None, "hidden_size": self.context.shape(operands[2])[-1]}
         if self.mode == "LSTM":
             return list(onnx.lstm(operands, 3, **settings))
@@ -98,7 +104,8 @@ class _Layers:
 def rnn(context: TranslationContext) -> list[str | None]:
     """Layers of LSTM, GRU or plain RNN over x [T, N, I], in one direction or both.
 
-    Each step past the end of a sequence gives 0 and leaves its states. Between layers, dropout.
+    Results are the output [T, N, directions * H] and the final states [layers * directions, N, H].
+    Steps past the end of a sequence give 0 and keep its state. Dropout is between layers.
     """
     layers = _Layers(context)
     x, p = context.input("x"), float(context.attr("dropout_prob", 0.0))
@@ -132,11 +139,12 @@ _UNIT_ACTIVATIONS = ("identity", "sigmoid", "tanh", "relu")
     emits=("Add", "Sub", "Mul", "MatMul", "Sigmoid", "Tanh", "Relu", "Split", "Concat", "Reshape"),
 )
 def gru_unit(context: TranslationContext) -> list[str]:
-    """One step of a gated recurrent unit: gates [N, 3H], reset state and new state [N, H].
+    """A step of a gated recurrent unit: gates [N, 3H], reset state and new state [N, H].
 
-    `input` [N, 3H] holds what update, reset and candidate get of x. The weights, [H, 3H], are in
-    truth two arrays behind one another: [H, 2H] of the gates and [H, H] of the candidate. The
-    update gate weighs the candidate, with `origin_mode` the state before.
+    ``input`` [N, 3H] is the projection of x for the update gate, the reset gate and the candidate.
+    ``weight`` [H, 3H] is in memory an array [H, 2H] of the gates, then one [H, H] of the candidate.
+    The new state is ``u * candidate + (1 - u) * hidden``; with ``origin_mode`` u and ``1 - u`` are
+    exchanged.
     """
     onnx = context.onnx
     x, before, weight = (context.input(name) for name in ("input", "hidden_prev", "weight"))

@@ -1,4 +1,4 @@
-"""Reductions and searches along axes."""
+"""Translators of reductions, searches and cumulative sums along axes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from paddle_ipu.ops.result_types import written_as
 
 
 def axes_of(context: TranslationContext, tensor: str, name: str = "axis") -> list[int]:
-    """The axes to reduce, not negative; all of them where Paddle names none."""
+    """The axes to reduce, sorted and not negative; all of them if Paddle names none.
+
+    Args:
+        context: of the node.
+        tensor: the operand that is reduced.
+        name: the operand or attribute that has the axes.
+    """
     rank = context.rank(tensor)
     axes = context.ints(name)
     if not axes or context.attr("reduce_all", 0):
         return list(range(rank))
-    # Paddle takes an axis of a single number, which has none.
+    # Paddle accepts an axis for rank 0, which has none.
     return sorted(axis % rank for axis in axes) if rank else []
 
 
 def _left(context: TranslationContext, x: str, dims: list[int], keep: int) -> list[int]:
-    """The shape after a reduction over `dims`."""
+    """The shape after a reduction over `dims`; with `keep` they stay with size 1."""
     shape = enumerate(context.shape(x))
     return [1 if at in dims else size for at, size in shape if keep or at not in dims]
 
 
 def _check_any(context: TranslationContext, x: str, dims: list[int], what: str) -> None:
-    """Refuses a reduction that has a result, and nothing to make it of."""
+    """Raises if elements of the result would be reductions of no elements."""
     if 0 in context.shape(x) and product(_left(context, x, dims, 0)):
         raise context.refuse(
             f"a tensor of shape {context.shape(x)} has no {what} over an axis of no elements; "
@@ -36,7 +42,8 @@ def _check_any(context: TranslationContext, x: str, dims: list[int], what: str) 
 
 
 def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: str) -> None:
-    # A sum changes the dtype of booleans and small integers, a mean calculates with booleans.
+    """Registers a reduction that one PopART operator computes."""
+    # A sum widens booleans and small integers; a mean of booleans is a boolean.
     casts = {"sum": ("Cast",), "mean": ("Cast", "ReduceMax")}.get(paddle_name, ())
 
     @translator(paddle_name, emits=(op_type, "Identity", *casts))
@@ -55,7 +62,7 @@ def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: 
 
 
 def _mean_of_truths(context: TranslationContext, x: str) -> str:
-    """A truth value, as in Paddle: whether the mean is not zero, which that of none is not."""
+    """The mean of booleans, a boolean in Paddle: whether it is not 0; True for no elements."""
     dims, keep = axes_of(context, x), int(context.attr("keepdim", 0))
     if 0 in context.shape(x):
         return context.const(np.ones(_left(context, x, dims, keep), bool))
@@ -84,6 +91,8 @@ def mean_all(context: TranslationContext) -> str:
 
 
 def _arg(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers argmax or argmin; the first index of equal elements."""
+
     @translator(paddle_name, emits=(op_type, "Reshape"))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
@@ -98,12 +107,12 @@ def _arg(paddle_name: str, builder_name: str, op_type: str) -> None:
             )
         if flatten:
             flat = context.reshape(x, [-1])
-            found = str(getattr(context.onnx, builder_name)([flat], 0, 0))
-            # Of a single number Paddle keeps an axis that it does not have.
-            found = context.reshape(found, [1] * max(len(shape), 1)) if keep else found
+            index = str(getattr(context.onnx, builder_name)([flat], 0, 0))
+            # For rank 0 Paddle's keepdims gives shape [1].
+            index = context.reshape(index, [1] * max(len(shape), 1)) if keep else index
         else:
-            found = str(getattr(context.onnx, builder_name)([x], dims[0], int(keep)))
-        return context.cast(found, context.output_dtype())
+            index = str(getattr(context.onnx, builder_name)([x], dims[0], int(keep)))
+        return context.cast(index, context.output_dtype())
 
 
 _arg("argmax", "argmax", "ArgMax")
@@ -112,7 +121,7 @@ _arg("argmin", "argmin", "ArgMin")
 
 @translator("topk", emits=("TopK", "Reshape"))
 def topk(context: TranslationContext) -> list[str]:
-    """The k largest or smallest elements along an axis and their indices."""
+    """The k largest or smallest elements along an axis, and their indices."""
     x, is_number = _with_axis(context)
     axis = int(context.attr("axis", -1)) % context.rank(x)
     count = context.shape_const([context.ints("k")[0]])
@@ -123,19 +132,19 @@ def topk(context: TranslationContext) -> list[str]:
 
 
 def _with_axis(context: TranslationContext) -> tuple[str, bool]:
-    """Operand ``x``, with an axis of its own where it is a single number; whether it is one."""
+    """Operand ``x``, of rank 0 as [1]; and whether its rank is 0."""
     x = context.input("x")
     return (x, False) if context.rank(x) else (context.reshape(x, [1]), True)
 
 
 def _ranked(context: TranslationContext, values: str, indices: str, is_number: bool) -> list[str]:
-    found = [values, context.cast(indices, context.output_dtype(1))]
-    return [context.reshape(each, []) for each in found] if is_number else found
+    results = [values, context.cast(indices, context.output_dtype(1))]
+    return [context.reshape(each, []) for each in results] if is_number else results
 
 
 @translator("cumsum", emits=("CumSum", "Reshape"), limits="the axis must be constant")
 def cumsum(context: TranslationContext) -> str:
-    """The running sum along an axis, or over the flattened tensor."""
+    """The cumulative sum along an axis, or of the flattened tensor."""
     x = context.input("x")
     axis = context.ints("axis")[0]
     if context.attr("flatten", 0):
@@ -147,6 +156,8 @@ def cumsum(context: TranslationContext) -> str:
 
 
 def _quantifier(paddle_name: str, builder_name: str, op_type: str) -> None:
+    """Registers any or all, computed as the largest or smallest of 0 and 1."""
+
     @translator(paddle_name, emits=("Cast", op_type))
     def translate(context: TranslationContext) -> str:
         # A PIR program declares the operand's dtype.
@@ -166,7 +177,7 @@ _quantifier("all", "reducemin", "ReduceMin")
 
 @translator("argsort", emits=("graphcore.Sort", "Reshape"))
 def argsort(context: TranslationContext) -> list[str]:
-    """The elements in order along an axis, and where they stood."""
+    """The sorted elements along an axis, and their indices."""
     x, is_number = _with_axis(context)
     axis = int(context.attr("axis", -1)) % context.rank(x)
     descending, stable = int(context.attr("descending", 0)), int(context.attr("stable", 0))

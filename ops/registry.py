@@ -1,4 +1,4 @@
-"""The table of translators: one for each Paddle operator, found by its phi name."""
+"""The table of translators: one for each Paddle operator, by its phi name."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Function = TypeVar("Function", bound=Translator)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A translator and what it says of itself.
+    """A translator and its declaration.
 
     Attributes:
         name: the phi name.
         translate: emits PopART operators for the context's node and returns the tensor of each
-            result in order, None for one that is not offered; or, for an operator whose only
-            result is known while translating, that result as an array.
+            result in order, None for one that is not available; or, for an operator whose only
+            result is known at compile time, its value as an array.
         emits: the PopART operators it may emit, as ``domain.Type`` without ``ai.onnx.``.
-        limits: what it refuses, in words, "" for nothing.
+        limits: what it refuses, for the documentation; "" for nothing.
     """
 
     name: str
@@ -39,12 +39,15 @@ _CUSTOM: dict[str, Row] = {}
 def translator(
     *names: str, emits: tuple[str, ...], limits: str = ""
 ) -> Callable[[Function], Function]:
-    """Registers a function as the translator of the operators `names`; a second one raises.
+    """Registers a function as the translator of operators.
 
     Args:
-        names: phi names.
-        emits: PopART operators, as `Row` has them.
-        limits: what the translator refuses.
+        *names: phi names.
+        emits: the PopART operators it may emit, as in `Row`.
+        limits: what it refuses, as in `Row`.
+
+    Raises:
+        ValueError: one of them has a translator.
     """
 
     def register(function: Function) -> Function:
@@ -58,7 +61,11 @@ def translator(
 
 
 def custom_translator(name: str) -> Callable[[Translator], Translator]:
-    """Registers the translator of a custom operator, which no Paddle has; a second one raises."""
+    """Registers the translator of a custom operator, which Paddle does not have.
+
+    Raises:
+        ValueError: it has a translator.
+    """
 
     def register(function: Translator) -> Translator:
         if name in _CUSTOM:
@@ -70,11 +77,14 @@ def custom_translator(name: str) -> Callable[[Translator], Translator]:
 
 
 def find_translator(op_type: str) -> Row | None:
-    """The translator of `op_type`; an in-place form (``relu_``) has that of the plain one."""
+    """The translator of an operator, None if there is none.
+
+    An in-place form (``relu_``) shares that of the plain one.
+    """
     plain = op_type.removesuffix("_")
     return _TRANSLATORS.get(op_type) or _TRANSLATORS.get(plain) or _CUSTOM.get(op_type)
 
 
 def translated_operators() -> list[Row]:
-    """Every row of an operator of Paddle's own, sorted by name."""
+    """The translators of Paddle's own operators, sorted by name."""
     return [_TRANSLATORS[name] for name in sorted(_TRANSLATORS)]

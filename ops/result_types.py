@@ -1,4 +1,4 @@
-"""Operands and results of another dtype than Paddle's programs declare, or than PopART takes."""
+"""Dtypes of operands and results that differ from what programs declare, or PopART accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from paddle_ipu.ops.context import TranslationContext
 
 
 def as_float(context: TranslationContext, name: str, dtype: str = "float32") -> str:
-    """Operand `name` as floats; of whole numbers Paddle's kernel writes a result of `dtype`."""
+    """Operand `name` as floats.
+
+    Args:
+        context: of the node.
+        name: the operand; integers are cast to float32.
+        dtype: the result's dtype in Paddle if the operand is of integers.
+    """
     x = context.input(name)
     if context.is_float(x):
         return x
@@ -16,16 +22,28 @@ def as_float(context: TranslationContext, name: str, dtype: str = "float32") -> 
 
 
 def as_number(context: TranslationContext, name: str) -> str:
-    """Operand `name` as numbers, 0 and 1 for truth values, with which PopART does not calculate."""
+    """Operand `name`, booleans as int32: PopART's arithmetic has no booleans."""
     x = context.input(name)
     return context.cast(x, "int32") if context.dtype(x) == "bool" else x
 
 
 def as_truth(context: TranslationContext, name: str, result: str) -> str:
-    """`result` of numbers made by `as_number`: whether it is not zero where those were truths."""
+    """`result`, cast to a boolean if operand `name` is of booleans.
+
+    Args:
+        context: of the node.
+        name: an operand that was read by `as_number`.
+        result: what was computed from it.
+    """
     return context.cast(result, "bool") if context.dtype(context.input(name)) == "bool" else result
 
 
 def written_as(context: TranslationContext, index: int, dtype: str) -> None:
-    """Gives result `index` of the node the dtype that Paddle's kernel writes."""
+    """Declares the dtype that Paddle's kernel writes, for a result that declares another.
+
+    Args:
+        context: of the node.
+        index: of the result.
+        dtype: a Paddle dtype.
+    """
     context.node.outputs[index].dtype = dialect.DTYPES[dtype]

@@ -1,4 +1,8 @@
-"""Rotary position embedding: pairs of a head's elements turned by an angle of their position."""
+"""Translators of rotary position embedding (RoPE, arXiv:2104.09864).
+
+A pair (a, b) of a head's elements at position p is rotated by ``p / base ** (2i / D)``: to ``(a cos
+- b sin, b cos + a sin)``.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,29 @@ from paddle_ipu.ops.registry import translator
 
 
 def _turned_pairs(context: TranslationContext, x: str) -> str:
-    """(-x1, x0, -x3, x2, ...) along the last dimension."""
+    """(-x1, x0, -x3, x2, ...) along the last axis."""
     shape = context.shape(x)
     pairs = context.reshape(x, [*shape[:-1], shape[-1] // 2, 2])
     first, second = context.onnx.split([pairs], 2, len(shape), [1, 1])
-    turned = context.onnx.concat([context.onnx.neg([second]), first], len(shape))
-    return context.reshape(turned, shape)
+    rotated = context.onnx.concat([context.onnx.neg([second]), first], len(shape))
+    return context.reshape(rotated, shape)
 
 
 def _turned_halves(context: TranslationContext, x: str) -> str:
-    """(-second half, first half) of the last dimension."""
+    """(-second half, first half) of the last axis."""
     axis, size = context.rank(x) - 1, context.shape(x)[-1] // 2
     first, second = context.onnx.split([x], 2, axis, [size, size])
     return context.onnx.concat([context.onnx.neg([second]), first], axis)
 
 
-def _rotated(context: TranslationContext, x: str, cos: str, sin: str, turned: str) -> str:
+def _rotated(context: TranslationContext, x: str, cos: str, sin: str, rotated: str) -> str:
+    """``x * cos + rotated * sin``, `rotated` being x with its pairs at a right angle."""
     along = context.onnx.mul([x, cos])
-    return context.onnx.add([along, context.onnx.mul([turned, sin])])
+    return context.onnx.add([along, context.onnx.mul([rotated, sin])])
 
 
 def _angles(context: TranslationContext, steps: int, depth: int) -> tuple[str, str]:
-    """cos and sin of ``position / base ** (2i / D)``, [B or 1, S, 1, D], each twice in a row."""
+    """cos and sin of ``position / base ** (2i / D)``, [B or 1, S, 1, D], for pairs in a row."""
     base = float(context.attr("rotary_emb_base", 10000.0))
     inverse = base ** -(np.arange(depth) // 2 * 2 / depth)
     if not context.has("position_ids"):
@@ -45,18 +50,18 @@ def _angles(context: TranslationContext, steps: int, depth: int) -> tuple[str, s
         )
     ids = context.input("position_ids")
     positions = context.reshape(context.cast(ids, "float32"), [*context.shape(ids), 1, 1])
-    turned = context.onnx.mul([positions, context.const(inverse, "float32")])
-    return context.onnx.cos([turned]), context.onnx.sin([turned])
+    scaled = context.onnx.mul([positions, context.const(inverse, "float32")])
+    return context.onnx.cos([scaled]), context.onnx.sin([scaled])
 
 
 def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> str:
-    """[1, S, 1, D] or [S, D] of cosines or sines as [B or 1, S, 1, D], by position ids if given."""
+    """A table of cosines or sines, [1, S, 1, D] or [S, D], by position: [B or 1, S, 1, D]."""
     positions = context.shape(table)[1 if context.rank(table) == 4 else 0]
     rows = context.reshape(table, [positions, depth])
     if context.has("position_ids"):
         ids = context.input("position_ids")
-        found = context.onnx.gather([rows, ids], 0)
-        return context.reshape(found, [*context.shape(ids), 1, depth])
+        gathered = context.onnx.gather([rows, ids], 0)
+        return context.reshape(gathered, [*context.shape(ids), 1, depth])
     if positions != steps:
         raise context.refuse(f"sin and cos have {positions} positions, the sequence has {steps}.")
     return context.reshape(rows, [1, steps, 1, depth])
@@ -69,9 +74,10 @@ def _rows(context: TranslationContext, table: str, steps: int, depth: int) -> st
     limits="tables of cosines and sines as long as the sequence, or position ids",
 )  # fmt: skip
 def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str | None]:
-    """q, k and v [B, S, H, D] (with `time_major` [S, B, H, D]), rotated by their positions.
+    """q, k and v [B, S, H, D], rotated by their positions; with ``time_major`` [S, B, H, D].
 
-    Pairs are neighbours, or with `use_neox_rotary_style` off the elements half of D apart.
+    With ``use_neox_rotary_style`` pairs are adjacent elements, without it elements D / 2 apart; the
+    names are Paddle's, and the reverse of GPT-NeoX's.
     """
     major = bool(context.attr("time_major", 0))
     shape = context.shape(context.input("q"))
@@ -84,9 +90,9 @@ def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str
         cos, sin = _angles(context, steps, depth)
     if major:
         cos, sin = (context.onnx.transpose([t], [1, 0, 2, 3]) for t in (cos, sin))
-    turn = _turned_pairs if context.attr("use_neox_rotary_style", 1) else _turned_halves
+    rotate = _turned_pairs if context.attr("use_neox_rotary_style", 1) else _turned_halves
     return [
-        None if x is None else _rotated(context, x, cos, sin, turn(context, x))
+        None if x is None else _rotated(context, x, cos, sin, rotate(context, x))
         for x in (context.optional(name) for name in "qkv")
     ]
 
@@ -97,7 +103,8 @@ def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str
 def fused_partial_rope(context: TranslationContext) -> str:
     """The last elements of x [B, S, H, D], as many as cos has, rotated; the others as they are.
 
-    Of those elements first the even ones stand, then the odd ones; pairs are half of them apart.
+    The rotated part is reordered first, elements with even indices before odd ones; pairs are then
+    half of it apart.
     """
     x, cos, sin = (context.input(name) for name in ("x", "cos", "sin"))
     *outer, depth = context.shape(x)

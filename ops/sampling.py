@@ -1,4 +1,4 @@
-"""Reading images at computed places, writing them back, and the largest of groups of channels."""
+"""Translators of sampling of images at computed points, unpooling, maxout and correlation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddle_ipu.ops.registry import translator
 
 @translator("grid_sample", emits=("paddle_ipu.GridSample",))
 def grid_sample(context: TranslationContext) -> str:
-    """The image [N, C, spatial axes] at the points of a grid [N, ..., x y (z)] in [-1, 1]."""
+    """An image [N, C, spatial axes] sampled at points [N, ..., (x, y) or (x, y, z)] in [-1, 1]."""
     attributes = {
         "mode": str(context.attr("mode", "bilinear")),
         "padding_mode": str(context.attr("padding_mode", "zeros")),
@@ -26,7 +26,10 @@ def grid_sample(context: TranslationContext) -> str:
     limits="the output shape must be constant",
 )
 def affine_grid(context: TranslationContext) -> str:
-    """``[x, y, (z), 1] @ theta.T`` for each point of an image whose corners are at -1 and 1."""
+    """Sampling points ``[x, y, (z), 1] @ theta^T``, [N, spatial axes, 2 or 3].
+
+    -1 and 1 are the centres of the outermost pixels, without ``align_corners`` their outer edges.
+    """
     theta = context.input("input")
     shape = context.ints("output_shape")
     corners = bool(context.attr("align_corners", 1))
@@ -43,7 +46,10 @@ def affine_grid(context: TranslationContext) -> str:
 
 @translator("maxout", emits=("MaxPool", "Reshape"))
 def maxout(context: TranslationContext) -> str:
-    """The largest of each `groups` neighbouring channels; of equal ones the first."""
+    """The maximum of each ``groups`` adjacent channels (arXiv:1302.4389).
+
+    Expressed as a MaxPool, which gives the gradient to the first of equal ones, as Paddle does.
+    """
     x, groups = context.input("x"), int(context.attr("groups"))
     shape = context.shape(x)
     axis = int(context.attr("axis", 1)) % len(shape)
@@ -58,7 +64,7 @@ def maxout(context: TranslationContext) -> str:
     "unpool", "unpool3d", emits=("paddle_ipu.Unpool",), limits="the output size must be constant"
 )
 def unpool(context: TranslationContext) -> str:
-    """Zeros but for the elements of x, each at its index of the flattened image."""
+    """An image of zeros with the elements of x at their flat indices; it undoes max pooling."""
     inputs = [context.input("x"), context.input("indices")]
     return context.extension("Unpool", inputs, {"sizes": context.ints("output_size")})[0]
 
@@ -69,10 +75,11 @@ def unpool(context: TranslationContext) -> str:
     limits="kernel_size 1",
 )
 def correlation(context: TranslationContext) -> str:
-    """How alike two images [N, C, H, W] are at neighbouring places -> [N, displacements, OH, OW].
+    """Correlation of two images [N, C, H, W] at displacements (FlowNet, arXiv:1504.06852).
 
-    The mean over the channels of one image's pixel times the other's, up to ``max_displacement``
-    rows and columns away in steps of ``stride2``; every ``stride1``-th pixel.
+    The mean over channels of one image's pixel times the other's, displaced by up to
+    ``max_displacement`` rows and columns in steps of ``stride2``, for every ``stride1``-th pixel.
+    The result is [N, displacements, OH, OW].
     """
     if int(context.attr("kernel_size")) != 1:
         raise context.refuse(
@@ -99,10 +106,10 @@ def correlation(context: TranslationContext) -> str:
         bounds = [[top, left], [top + height, left + width], [2, 3], [stride, stride]]
         return context.onnx.slice([x, *map(context.shape_const, bounds)])
 
-    still = window(first, 0, 0)
+    fixed = window(first, 0, 0)
     steps = [at * step for at in range(-(furthest // step), furthest // step + 1)]
     alike = [
-        context.onnx.reducemean([context.onnx.mul([still, window(second, down, right)])], [1], 1)
+        context.onnx.reducemean([context.onnx.mul([fixed, window(second, down, right)])], [1], 1)
         for down in steps
         for right in steps
     ]

@@ -1,7 +1,7 @@
-"""Writing at places given by indices, masks, slices and diagonals.
+"""Translators of writes at indices, by masks, to slices and to diagonals.
 
-Places that are computed become a ScatterReduce along one axis; several indexed axes are counted
-through as one. Places that shapes and attributes fix are a mask and a choice.
+Indices known at run time become a ScatterReduce along one axis; several indexed axes are flattened
+to one. Positions that shapes and attributes determine become a constant mask and a Where.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ def scattered(
     axis: int,
     into: str | int,
 ) -> str:
-    """`updates` brought in along `axis` at the places `index`, into a tensor or so many zeros."""
+    """`updates` written or reduced into a tensor at indices along an axis.
+
+    Args:
+        context: of the node.
+        updates: slices, as many along `axis` as there are indices.
+        index: a vector of indices.
+        reduction: name of a ``ScatterReduction``; ``NoReduction`` overwrites.
+        axis: the axis, not negative.
+        into: the tensor; or for one of zeros, its length along `axis`.
+    """
     kind = context.scatter_reduction(reduction)
     if 0 in context.shape(updates):
         return _nothing_scattered(context, updates, axis, into)
@@ -45,16 +54,16 @@ def _nothing_scattered(
 
 
 def _places(context: TranslationContext, index: str, size: int, stride: int = 1) -> str:
-    """``index * stride``, indices below zero counted from the end.
+    """``index * stride``, negative indices counted from the end of an axis of that size.
 
-    Gather reads it from a table: that checks indices, each by its own axis.
+    Expressed as a Gather from a table: Gather checks the range of indices, for each axis apart.
     """
     table = context.const(np.arange(size) * stride, "int32")
     return context.onnx.gather([table, index], 0)
 
 
 def _counted_through(context: TranslationContext, parts: list[str], dims: list[int]) -> str:
-    """One index for several axes of sizes `dims`, from the index of each."""
+    """Flat indices from one index for each of the axes of sizes `dims`."""
     total = ""
     for at, part in enumerate(parts):
         place = _places(context, part, dims[at], product(dims[at + 1 :]))
@@ -64,7 +73,7 @@ def _counted_through(context: TranslationContext, parts: list[str], dims: list[i
 
 @translator("scatter", emits=("Reshape", "graphcore.ScatterReduce", "Cast", "Where", "Identity"))
 def scatter(context: TranslationContext) -> str:
-    """Rows of ``x`` overwritten by ``updates``, or, from zero on, added up."""
+    """Rows of ``x`` replaced by ``updates``; without ``overwrite`` by the sum of their updates."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
     count = product(context.shape(index))
     index = context.reshape(index, [count])
@@ -84,7 +93,7 @@ def scatter(context: TranslationContext) -> str:
     emits=("Split", "Gather", "Add", "Reshape", "graphcore.ScatterReduce", "Identity"),
 )
 def scatter_nd_add(context: TranslationContext) -> str:
-    """``x[index[..., 0], index[..., 1], ...] += updates``, duplicates added up."""
+    """``x[index[..., 0], index[..., 1], ...] += updates``; updates of equal indices are summed."""
     x, index, updates = (context.input(name) for name in ("x", "index", "updates"))
     shape, depth = context.shape(x), context.shape(index)[-1]
     count = product(context.shape(index)[:-1])
@@ -103,7 +112,7 @@ def scatter_nd_add(context: TranslationContext) -> str:
 
 @translator("index_add", emits=("Gather", "graphcore.ScatterReduce", "Identity"))
 def index_add(context: TranslationContext) -> str:
-    """Slices of ``add_value`` added to those of ``x`` that the index names along an axis."""
+    """``add_value`` added to the slices of ``x`` at an index along ``axis``."""
     x, index = context.input("x"), context.input("index")
     axis = int(context.attr("axis", 0)) % context.rank(x)
     index = _places(context, index, context.shape(x)[axis])
@@ -117,7 +126,10 @@ def index_add(context: TranslationContext) -> str:
     "true elements",
 )
 def index_put(context: TranslationContext) -> str:
-    """``x[indices] = value``, or ``+= value`` with duplicates added up."""
+    """``x[indices] = value``; with ``accumulate`` ``+=``, values of equal indices are summed.
+
+    A constant mask is converted to indices, one computed at run time to a Where.
+    """
     x, value, indices = context.input("x"), context.input("value"), context.inputs("indices")
     if context.dtype(indices[0]) == "bool":
         if not context.is_constant("indices") or len(indices) != 1:
@@ -141,6 +153,7 @@ def index_put(context: TranslationContext) -> str:
 
 
 def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: str) -> str:
+    """A Where, for one value that broadcasts over the mask."""
     mask, rank = masks[0], context.rank(x)
     covered, dims = context.rank(mask), context.shape(value)
     rest = rank - covered
@@ -159,7 +172,7 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
 
 @translator("put_along_axis", emits=("paddle_ipu.PutAlongAxis", "Slice", "Identity"))
 def put_along_axis(context: TranslationContext) -> str:
-    """Elements of ``values`` brought in at the places that ``indices`` name along an axis."""
+    """``values`` written or reduced along an axis at ``indices``, element by element."""
     x, index, values = (context.input(name) for name in ("arr", "indices", "values"))
     wanted = context.shape(index)
     if 0 in wanted:
@@ -183,12 +196,16 @@ def put_along_axis(context: TranslationContext) -> str:
 
 
 def _position(at: int, rank: int, size: int) -> list[int]:
-    """The shape of a vector of `size` elements that stands along axis `at`."""
+    """The shape of a vector of `size` elements along axis `at`."""
     return [size if axis == at else 1 for axis in range(rank)]
 
 
 def _set_slice(context: TranslationContext, x: str, value: str) -> str:
-    """`x` with `value` in a slice: for each cut axis, which value an element takes, and if any."""
+    """`x` with `value` written to a slice.
+
+    Along each sliced axis a Gather moves each value to the index where it is written, then a Where
+    selects by a mask.
+    """
     shape, rank = context.shape(x), context.rank(x)
     cuts = _cuts(context, shape)
     counts = {axis: _count(places) for axis, places in cuts.items()}
@@ -217,8 +234,8 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
             which = np.zeros(shape[axis], np.int32)
             which[list(places)] = np.arange(len(places))
             source = context.const(which)
-            held = np.isin(np.arange(shape[axis]), list(places))
-            inside = inside & held.reshape(_position(axis, rank, -1))
+            is_written = np.isin(np.arange(shape[axis]), list(places))
+            inside = inside & is_written.reshape(_position(axis, rank, -1))
         if counts[axis] != 1:
             value = context.onnx.gather([value, source], axis)
     mask = context.const(inside)
@@ -228,22 +245,22 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
 
 
 def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:
-    """The places of each cut axis."""
+    """Axis -> the indices of its slice."""
     rank = max(len(shape), 1)
     axes = [axis % rank for axis in context.ints("axes")]
     steps = context.ints("steps")
     if context.is_constant("starts") and context.is_constant("ends"):
-        found: Sequence[tuple[int, int] | Moving] = list(
+        slices: Sequence[tuple[int, int] | Moving] = list(
             zip(context.ints("starts"), context.ints("ends"), strict=True)
         )
     else:
         dropped = {axis % rank for axis in context.ints("decrease_axes")}
-        found = bounds_at_run_time(context, axes, steps, dropped)
+        slices = bounds_at_run_time(context, axes, steps, dropped)
     return {
         axis: bounds
         if isinstance(bounds, Moving)
         else slice_range(shape[axis], *onnx_bounds(shape[axis], *bounds, step), step)
-        for axis, step, bounds in zip(axes, steps, found, strict=True)
+        for axis, step, bounds in zip(axes, steps, slices, strict=True)
     }
 
 
@@ -252,7 +269,7 @@ def _count(places: range | Moving) -> int:
 
 
 def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str, str]:
-    """Of each place of an axis: whether it is written, and with which of the values."""
+    """For each index of an axis: whether a moving slice covers it, and by which of its elements."""
     places = _places(context, moving.places(context), size)
     if moving.from_zero:
         context.takes(places, 1, "index", 0, size - 1)
@@ -261,8 +278,8 @@ def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str,
         first = context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0)
     behind = context.onnx.sub([context.const(np.arange(size), "int32"), first])
     below, count = (context.const([number], "int32") for number in (-1, moving.count))
-    held = [context.onnx.greater([behind, below]), context.onnx.less([behind, count])]
-    hit = context.onnx.logical_and(held)
+    bounds = [context.onnx.greater([behind, below]), context.onnx.less([behind, count])]
+    hit = context.onnx.logical_and(bounds)
     return hit, context.onnx.where([hit, behind, context.const([0], "int32")])
 
 
@@ -274,7 +291,7 @@ _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero
 
 @translator("set_value", emits=_WRITTEN, limits=_LENGTHS)
 def set_value(context: TranslationContext) -> str:
-    """Numbers written into a slice."""
+    """``x`` with constants written to a slice."""
     x = context.input("x")
     numbers = np.asarray(context.attr("values")).reshape(context.ints("shape"))
     return _set_slice(context, x, context.const(numbers, context.dtype(x)))
@@ -282,7 +299,7 @@ def set_value(context: TranslationContext) -> str:
 
 @translator("set_value_with_tensor", emits=_WRITTEN, limits=_LENGTHS)
 def set_value_with_tensor(context: TranslationContext) -> str:
-    """A tensor written into a slice."""
+    """``x`` with a tensor written to a slice."""
     x = context.input("x")
     return _set_slice(context, x, context.cast(context.input("values"), context.dtype(x)))
 
@@ -292,7 +309,7 @@ def set_value_with_tensor(context: TranslationContext) -> str:
 
 @translator("fill", emits=("Where", "Reshape", "Cast"))
 def fill(context: TranslationContext) -> str:
-    """A number in every element; no gradient passes to what was there."""
+    """``x`` with every element replaced by ``value``; its gradient is zero."""
     x = context.input("x")
     value = context.cast(context.input("value"), context.dtype(x))
     none = context.const(np.zeros([1] * context.rank(x), bool))
@@ -301,9 +318,11 @@ def fill(context: TranslationContext) -> str:
 
 @translator("fill_diagonal", emits=("Where",))
 def fill_diagonal(context: TranslationContext) -> str:
-    """A number on a diagonal; with ``wrap`` it goes on below the last row of a tall matrix.
+    """``x`` with ``value`` on its diagonal.
 
-    Of a cube Paddle fills without ``wrap`` only the first ``columns ** 2`` elements.
+    With ``wrap`` the diagonal begins anew below the last row of a tall matrix. As in Paddle's
+    kernel, without ``wrap`` only the first ``columns ** 2`` elements of a tensor of rank 3 are
+    filled.
     """
     x, offset = context.input("x"), int(context.attr("offset", 0))
     shape = context.shape(x)
@@ -323,13 +342,13 @@ def fill_diagonal(context: TranslationContext) -> str:
     "fill_diagonal_tensor", emits=("graphcore.Detach", "Transpose", "Reshape", "Gather", "Where")
 )
 def fill_diagonal_tensor(context: TranslationContext) -> str:
-    """``y``, which no gradient reaches, on the diagonal of the matrices that two axes span."""
+    """``x`` with ``y`` on the diagonal of the matrices that two axes span; y has no gradient."""
     x, y = context.input("x"), context.graphcore.detach([context.input("y")])
     rank = context.rank(x)
     dims = [int(context.attr(name)) % rank for name in ("dim1", "dim2")]
     order = [axis for axis in range(rank) if axis not in dims] + dims
-    turned = context.transpose(x, order)
-    *lead, rows, columns = context.shape(turned)
+    transposed = context.transpose(x, order)
+    *lead, rows, columns = context.shape(transposed)
     offset = int(context.attr("offset", 0))
     places = places_of_diagonal(rows, columns, offset)
     source = np.zeros(rows * columns, np.int32)
@@ -339,5 +358,5 @@ def fill_diagonal_tensor(context: TranslationContext) -> str:
     y = context.reshape(y, [*lead, len(places)])
     picked = context.onnx.gather([y, context.const(source)], len(lead))
     picked = context.reshape(picked, [*lead, rows, columns])
-    filled = context.onnx.where([context.const(hit), picked, turned])
+    filled = context.onnx.where([context.const(hit), picked, transposed])
     return context.transpose(filled, inverse_order(order))

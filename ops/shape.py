@@ -1,4 +1,4 @@
-"""Shapes, layouts, joining, cutting, padding and casts."""
+"""Translators of shapes, layouts, concatenation, slicing, padding and casts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def cast(context: TranslationContext) -> str:
 
 @translator("assign", "assign_out_", emits=("Identity",))
 def assign(context: TranslationContext) -> str:
-    """The tensor itself; the operand ``output`` of ``assign_out_`` becomes it."""
+    """The tensor itself; for ``assign_out_`` it is the new value of ``output``."""
     return context.onnx.identity([context.input("x")])
 
 
 @translator("share_data", emits=("graphcore.Detach",))
 def share_data(context: TranslationContext) -> str:
-    """The tensor itself, which no gradient passes: what ``x.detach()`` writes."""
+    """The tensor itself without its gradient, as ``x.detach()``."""
     return context.graphcore.detach([context.input("x")])
 
 
 @translator("reshape", emits=("Reshape",))
 def reshape(context: TranslationContext) -> str:
-    """Another shape; 0 keeps a dimension, -1 is worked out."""
+    """The tensor in another shape; 0 copies a dimension, -1 is inferred."""
     x = context.input("x")
     old, new = context.shape(x), context.ints("shape")
     if 0 in old and -1 not in new:
@@ -54,7 +54,7 @@ def reshape(context: TranslationContext) -> str:
 
 @translator("flatten", emits=("Reshape",))
 def flatten(context: TranslationContext) -> str:
-    """Dimensions start_axis to stop_axis as one."""
+    """Axes ``start_axis`` to ``stop_axis`` merged into one."""
     x = context.input("x")
     shape = context.shape(x)
     if not shape:
@@ -67,7 +67,7 @@ def flatten(context: TranslationContext) -> str:
 
 @translator("squeeze", emits=("Reshape",))
 def squeeze(context: TranslationContext) -> str:
-    """Without the named dimensions of length 1, or without all of them."""
+    """The tensor without the given axes of size 1, or without all of them."""
     x = context.input("x")
     shape = context.shape(x)
     axes = {axis % len(shape) for axis in context.ints("axis")} if shape else set()
@@ -78,7 +78,7 @@ def squeeze(context: TranslationContext) -> str:
 
 @translator("unsqueeze", emits=("Reshape",))
 def unsqueeze(context: TranslationContext) -> str:
-    """With dimensions of length 1 put in, one after another as Paddle counts them."""
+    """The tensor with axes of size 1 inserted, one after another."""
     x = context.input("x")
     dims = context.shape(x)
     for axis in context.ints("axis"):
@@ -88,7 +88,7 @@ def unsqueeze(context: TranslationContext) -> str:
 
 @translator("transpose", emits=("Transpose",))
 def transpose(context: TranslationContext) -> str:
-    """Dimensions in another order."""
+    """The tensor with its axes permuted."""
     x = context.input("x")
     rank = context.rank(x)
     return context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")])
@@ -96,7 +96,7 @@ def transpose(context: TranslationContext) -> str:
 
 @translator("concat", emits=("Concat",))
 def concat(context: TranslationContext) -> str:
-    """Tensors joined along an axis."""
+    """Tensors concatenated along an axis."""
     tensors = context.inputs("x")
     axis = context.ints("axis")[0] % context.rank(tensors[0])
     return context.onnx.concat(tensors, axis)
@@ -104,7 +104,7 @@ def concat(context: TranslationContext) -> str:
 
 @translator("stack", emits=("Reshape", "Concat"))
 def stack(context: TranslationContext) -> str:
-    """Tensors of one shape joined along a new axis."""
+    """Tensors of the same shape concatenated along a new axis."""
     tensors = context.inputs("x")
     shape = context.shape(tensors[0])
     axis = int(context.attr("axis", 0)) % (len(shape) + 1)
@@ -114,7 +114,7 @@ def stack(context: TranslationContext) -> str:
 
 @translator("split", emits=("Split",))
 def split(context: TranslationContext) -> list[str]:
-    """Parts of the given lengths along an axis; one length may be -1."""
+    """Parts of the given lengths along an axis; one may be -1, the rest."""
     x = context.input("x")
     axis = context.ints("axis")[0] % context.rank(x)
     sections = context.ints("sections")
@@ -126,7 +126,7 @@ def split(context: TranslationContext) -> list[str]:
 
 @translator("split_with_num", emits=("Split",))
 def split_with_num(context: TranslationContext) -> list[str]:
-    """Equal parts along an axis."""
+    """``num`` equal parts along an axis."""
     x = context.input("x")
     axis = context.ints("axis")[0] % context.rank(x)
     count = int(context.attr("num"))
@@ -136,7 +136,7 @@ def split_with_num(context: TranslationContext) -> list[str]:
 
 @translator("unstack", "unbind", emits=("Split", "Reshape"))
 def unstack(context: TranslationContext) -> list[str]:
-    """The slices along an axis, without it."""
+    """The slices along an axis, which is removed."""
     x = context.input("x" if context.has("x") else "input")
     shape = context.shape(x)
     axis = int(context.attr("axis", 0)) % len(shape)
@@ -150,18 +150,19 @@ _LENGTHS = "lengths must be constant; a start that is a tensor is not below zero
 
 @translator("slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def slice_(context: TranslationContext) -> str:
-    """A part along some axes; ``decrease_axis`` then drops dimensions of length 1."""
+    """A slice along some axes; ``decrease_axis`` removes axes of size 1."""
     axes = context.ints("axes")
     return _cut(context, axes, [1] * len(axes))
 
 
 @translator("strided_slice", emits=("Slice", "Gather", "Reshape", "Add"), limits=_LENGTHS)
 def strided_slice(context: TranslationContext) -> str:
-    """A part along some axes, every n-th element."""
+    """A slice with a step along some axes."""
     return _cut(context, context.ints("axes"), context.ints("strides"))
 
 
 def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
+    """The slice; a Slice if its bounds are constant, Gathers otherwise."""
     if not (context.is_constant("starts") and context.is_constant("ends")):
         return _dropped(context, cut_at_run_time(context, axes, steps))
     x = context.input("x" if context.has("x") else "input")
@@ -187,7 +188,7 @@ def _dropped(context: TranslationContext, cut: str) -> str:
 
 @translator("expand", emits=("Expand",))
 def expand(context: TranslationContext) -> str:
-    """The tensor repeated to a larger shape; -1 keeps a dimension."""
+    """The tensor broadcast to a shape; -1 copies a dimension."""
     x = context.input("x")
     old, new = context.shape(x), context.ints("shape")
     lead = len(new) - len(old)
@@ -197,7 +198,7 @@ def expand(context: TranslationContext) -> str:
 
 @translator("tile", emits=("Tile", "Reshape"))
 def tile(context: TranslationContext) -> str:
-    """The tensor laid side by side; the shorter of shape and repeats gets leading ones."""
+    """The tensor repeated along each axis; shape and ``repeat_times`` are aligned to the right."""
     x = context.input("x")
     shape, repeats = context.shape(x), context.ints("repeat_times")
     rank = max(len(shape), len(repeats))
@@ -208,7 +209,7 @@ def tile(context: TranslationContext) -> str:
 
 @translator("expand_as", emits=("Expand",))
 def expand_as(context: TranslationContext) -> str:
-    """The tensor repeated to the shape of another."""
+    """The tensor broadcast to the shape of another."""
     x = context.input("x")
     dims = context.shape(context.input("y")) if context.has("y") else context.attr("target_shape")
     return context.onnx.expand([x, context.shape_const(dims)])
@@ -216,13 +217,13 @@ def expand_as(context: TranslationContext) -> str:
 
 @translator("meshgrid", emits=("Reshape", "Expand"))
 def meshgrid(context: TranslationContext) -> list[str]:
-    """Each vector along an axis of its own, repeated along the others."""
+    """Each vector along an axis of its own, broadcast along the others."""
     vectors = context.inputs("inputs")
     dims = [product(context.shape(vector)) for vector in vectors]
     grids = []
     for axis, vector in enumerate(vectors):
-        alone = [dim if at == axis else 1 for at, dim in enumerate(dims)]
-        line = context.reshape(vector, alone)
+        line_shape = [dim if at == axis else 1 for at, dim in enumerate(dims)]
+        line = context.reshape(vector, line_shape)
         grids.append(context.onnx.expand([line, context.shape_const(dims)]))
     return grids
 
@@ -239,7 +240,7 @@ def flip(context: TranslationContext) -> str:
     "roll", emits=("Slice", "Concat", "Reshape", "Identity"), limits="the shifts must be constant"
 )
 def roll(context: TranslationContext) -> str:
-    """Elements moved along axes, those that leave at the end put in front."""
+    """Elements shifted along axes, or of the flattened tensor; those beyond the end come first."""
     x = context.input("x")
     shape, axes = context.shape(x), context.ints("axis")
     moved = x if axes else context.reshape(x, [-1])
@@ -256,7 +257,7 @@ def roll(context: TranslationContext) -> str:
 
 @translator("repeat_interleave", emits=("Reshape", "Expand"))
 def repeat_interleave(context: TranslationContext) -> str:
-    """Each slice along an axis repeated a fixed number of times."""
+    """Each slice along an axis repeated ``repeats`` times."""
     x, count = context.input("x"), int(context.attr("repeats"))
     shape = context.shape(x)
     axis = int(context.attr("axis", 0)) % len(shape)
@@ -271,9 +272,9 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 @translator("pad3d", emits=("Pad", "Gather"), limits="the paddings must be constant")
 def pad3d(context: TranslationContext) -> str:
-    """Padding of the spatial axes of [N, C, D, H, W] or [N, D, H, W, C], last axis first.
+    """Spatial axes of [N, C, D, H, W] or [N, D, H, W, C] padded; ``paddings`` begins with W.
 
-    ``circular`` goes on at the other end of an axis.
+    ``circular`` continues at the other end of an axis, and is a Gather.
     """
     mode = str(context.attr("mode", "constant"))
     widths = context.ints("paddings")
@@ -293,7 +294,7 @@ def pad3d(context: TranslationContext) -> str:
 
 @translator("pad", emits=("Pad",), limits="the paddings must be constant")
 def pad(context: TranslationContext) -> str:
-    """Padding of every axis by a number before and a number after."""
+    """Every axis padded by a constant; ``paddings`` has (before, after) for each."""
     widths = context.ints("paddings")
     return _padded(context, list(zip(widths[::2], widths[1::2], strict=True)), "constant")
 
@@ -307,13 +308,13 @@ def _padded(context: TranslationContext, pairs: list[tuple[int, int]], mode: str
 
 @translator("tril", emits=("Where",))
 def tril(context: TranslationContext) -> str:
-    """Zeroes above a diagonal of the last two axes."""
+    """The lower triangle of matrices, zeros above the diagonal."""
     return _triangle(context, np.tril)
 
 
 @translator("triu", emits=("Where",))
 def triu(context: TranslationContext) -> str:
-    """Zeroes below a diagonal of the last two axes."""
+    """The upper triangle of matrices, zeros below the diagonal."""
     return _triangle(context, np.triu)
 
 
@@ -325,16 +326,16 @@ def _triangle(context: TranslationContext, part: Callable[..., Array]) -> str:
 
 @translator("pixel_shuffle", emits=("Reshape", "Transpose"))
 def pixel_shuffle(context: TranslationContext) -> str:
-    """[N, C * r * r, H, W] to [N, C, H * r, W * r]; with NHWC the channels stay last."""
+    """[N, C * r * r, H, W] to [N, C, H * r, W * r] (arXiv:1609.05158); likewise for NHWC."""
     x, factor = context.input("x"), int(context.attr("upscale_factor"))
     if context.attr("data_format", "NCHW") == "NHWC":
         count, height, width, channels = context.shape(x)
         channels //= factor * factor
         apart = context.reshape(x, [count, height, width, channels, factor, factor])
-        turned = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
-        return context.reshape(turned, [count, height * factor, width * factor, channels])
+        transposed = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
+        return context.reshape(transposed, [count, height * factor, width * factor, channels])
     count, channels, height, width = context.shape(x)
     channels //= factor * factor
     apart = context.reshape(x, [count, channels, factor, factor, height, width])
-    turned = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
-    return context.reshape(turned, [count, channels, height * factor, width * factor])
+    transposed = context.onnx.transpose([apart], [0, 1, 4, 2, 5, 3])
+    return context.reshape(transposed, [count, channels, height * factor, width * factor])

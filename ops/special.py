@@ -1,4 +1,4 @@
-"""Special functions: gamma, Bessel and error functions, and their like."""
+"""Translators of special functions: gamma, Bessel, error functions and others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from paddle_ipu.ops.registry import translator
 
 
 def _unary(paddle_name: str, op_type: str) -> None:
+    """Registers a function that an operator of ``ai.paddle_ipu`` computes."""
+
     @translator(paddle_name, emits=(f"paddle_ipu.{op_type}",))
     def translate(context: TranslationContext) -> str:
         return context.extension(op_type, [context.input("x")])[0]
@@ -30,25 +32,25 @@ for _paddle_name, _op_type in (
 
 @translator("polygamma", emits=("paddle_ipu.Polygamma",))
 def polygamma(context: TranslationContext) -> str:
-    """The n-th derivative of digamma."""
+    """The n-th derivative of the digamma function."""
     return context.extension("Polygamma", [context.input("x")], {"n": int(context.attr("n"))})[0]
 
 
 @translator("gammaincc", emits=("paddle_ipu.Gammaincc",))
 def gammaincc(context: TranslationContext) -> str:
-    """The regularized upper incomplete gamma function; no gradient flows to ``x``, its order."""
+    """The regularised upper incomplete gamma function ``Q(x, y)``; x has no gradient."""
     return context.extension("Gammaincc", [context.input("x"), context.input("y")])[0]
 
 
 @translator("nextafter", emits=("paddle_ipu.NextAfter",))
 def nextafter(context: TranslationContext) -> str:
-    """The number that follows ``x`` in the direction of ``y``."""
+    """The next representable number after ``x`` towards ``y``."""
     return context.extension("NextAfter", [context.input("x"), context.input("y")])[0]
 
 
 @translator("copysign", emits=("paddle_ipu.CopySign", "Identity"))
 def copysign(context: TranslationContext) -> str:
-    """``|x|`` with the sign of ``y``, that of zeros too; truth values have none."""
+    """``|x|`` with the sign of ``y``, also of a negative zero; booleans stay as they are."""
     if context.output_dtype() == "bool":
         return context.onnx.identity([context.input("x")])
     x, y = (context.cast(context.input(name), context.output_dtype()) for name in "xy")
@@ -57,27 +59,27 @@ def copysign(context: TranslationContext) -> str:
 
 @translator("heaviside", emits=("Equal", "Greater", "Sign", "Where"))
 def heaviside(context: TranslationContext) -> str:
-    """1 where ``x`` is positive, 0 where negative, ``y`` at zero."""
+    """0 where ``x`` is negative, 1 where positive, ``y`` where it is 0."""
     x, y = context.input("x"), context.input("y")
     zero = context.const_like(0, x)
-    # Sign is 1 there, and gives x its gradient, which is zero.
+    # Sign is 1 there, and has the zero gradient that Paddle gives x.
     step = context.onnx.where([context.onnx.greater([x, zero]), context.onnx.sign([x]), zero])
     return context.onnx.where([context.onnx.equal([x, zero]), y, step])
 
 
 @translator("angle", emits=("Less", "IsNaN", "Where"))
 def angle(context: TranslationContext) -> str:
-    """Of a real number: pi where it is negative, else 0; NaN stays."""
+    """The angle of a real number: pi if negative, else 0; NaN stays NaN."""
     x = context.input("x")
     zero = context.const_like(0.0, x)
     negative = context.onnx.less([x, zero])
-    found = context.onnx.where([negative, context.const_like(math.pi, x), zero])
-    return context.onnx.where([context.onnx.isnan([x]), x, found])
+    result = context.onnx.where([negative, context.const_like(math.pi, x), zero])
+    return context.onnx.where([context.onnx.isnan([x]), x, result])
 
 
 @translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where"))
 def logit(context: TranslationContext) -> str:
-    """``log(x / (1 - x))`` with ``x`` kept ``eps`` away from 0 and 1; NaN outside where it is 0."""
+    """``log(x / (1 - x))``, x clipped to [eps, 1 - eps]; with ``eps`` 0 NaN outside [0, 1]."""
     x, eps = context.input("x"), float(context.attr("eps", 1e-6))
     one = context.const_like(1.0, x)
     inside = x
@@ -85,13 +87,13 @@ def logit(context: TranslationContext) -> str:
         bounds = [context.const_like(bound, x) for bound in (eps, 1.0 - eps)]
         inside = context.onnx.clip([x, *bounds])
     odds = context.onnx.div([inside, context.onnx.sub([one, inside])])
-    found = context.onnx.log([odds])
+    result = context.onnx.log([odds])
     if eps:
-        return found
+        return result
     outside = context.onnx.logical_or(
         [context.onnx.less([x, context.const_like(0.0, x)]), context.onnx.greater([x, one])]
     )
-    return context.onnx.where([outside, context.const_like(math.nan, x), found])
+    return context.onnx.where([outside, context.const_like(math.nan, x), result])
 
 
 def _paddle_dtype(context: TranslationContext) -> str:
@@ -99,6 +101,8 @@ def _paddle_dtype(context: TranslationContext) -> str:
 
 
 def _shift(paddle_name: str, op_type: str) -> None:
+    """Registers a shift, arithmetic or logical."""
+
     @translator(
         paddle_name,
         emits=(f"paddle_ipu.{op_type}",),

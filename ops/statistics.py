@@ -1,4 +1,4 @@
-"""Statistics: variances, medians, histograms and counts."""
+"""Translators of variances, medians, histograms and counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddle_ipu.ops.result_types import written_as
 
 
 def _variance(context: TranslationContext, correction: float) -> str:
-    """The mean squared distance from the mean, of `correction` elements less than there are."""
+    """``sum((x - mean) ** 2) / (n - correction)``; the divisor is 0 at least."""
     x = context.input("x")
     shape = context.shape(x)
     axes = axes_of(context, x)
@@ -24,29 +24,29 @@ def _variance(context: TranslationContext, correction: float) -> str:
 
 @translator("var", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div"))
 def var(context: TranslationContext) -> str:
-    """The sum of squared distances from the mean over ``correction`` less than their number.
+    """The variance, with the divisor ``n - correction``.
 
-    Paddle's kernel does not read ``unbiased``, nor does this.
+    The attribute ``unbiased`` is not read: Paddle's kernel does not read it.
     """
     return _variance(context, float(context.attr("correction", 1.0)))
 
 
 @translator("variance", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div"))
 def variance(context: TranslationContext) -> str:
-    """The mean squared distance from the mean."""
+    """The population variance."""
     return _variance(context, 0.0)
 
 
 @translator("std", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div", "Sqrt"))
 def std(context: TranslationContext) -> str:
-    """The square root of the variance."""
-    found = _variance(context, float(context.attr("correction", 1.0)))
-    return context.onnx.sqrt([found])
+    """The standard deviation, with the divisor ``n - correction``."""
+    squared_deviation = _variance(context, float(context.attr("correction", 1.0)))
+    return context.onnx.sqrt([squared_deviation])
 
 
 @translator("nansum", emits=("IsNaN", "Where", "ReduceSum"))
 def nansum(context: TranslationContext) -> str:
-    """The sum of what is not NaN."""
+    """The sum of the elements that are not NaN."""
     x = context.input("x")
     known = context.onnx.where([context.onnx.isnan([x]), context.const_like(0.0, x), x])
     axes = axes_of(context, x)
@@ -54,6 +54,11 @@ def nansum(context: TranslationContext) -> str:
 
 
 def _median(paddle_name: str, ignore_nan: int) -> None:
+    """Registers median or nanmedian: the median over axes, and its index.
+
+    With ``mode`` avg the mean of the two middle elements, otherwise the smaller of them.
+    """
+
     @translator(paddle_name, emits=("paddle_ipu.Median", "Transpose", "Reshape"))
     def translate(context: TranslationContext) -> list[str]:
         x = context.input("x")
@@ -61,24 +66,24 @@ def _median(paddle_name: str, ignore_nan: int) -> None:
         axes = axes_of(context, x)
         rest = [axis for axis in range(len(shape)) if axis not in axes]
         order = [*rest, *axes]
-        turned = context.transpose(x, order)
+        transposed = context.transpose(x, order)
         rows = [shape[axis] for axis in rest]
         if 0 in shape:
             return _median_of_none(context, x, axes)
-        rows_of = context.reshape(turned, [*rows, product([shape[axis] for axis in axes])])
+        rows_of = context.reshape(transposed, [*rows, product([shape[axis] for axis in axes])])
         average = int(str(context.attr("mode", "avg")) == "avg")
         attributes = {"ignore_nan": ignore_nan, "average": average}
-        found, places = context.extension("Median", [rows_of], attributes, 2)
+        medians, places = context.extension("Median", [rows_of], attributes, 2)
         kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
         dims = kept if context.attr("keepdim", 1) else rows
         return [
-            context.reshape(found, dims),
+            context.reshape(medians, dims),
             places if average else context.reshape(places, dims),
         ]
 
 
 def _median_of_none(context: TranslationContext, x: str, axes: list[int]) -> list[str]:
-    """NaN; there is no median of no integers but where the result is empty, too."""
+    """The median of no elements: NaN; of integers only where the result is empty too."""
     shape, keep = context.shape(x), context.attr("keepdim", 1)
     left = [1 if at in axes else size for at, size in enumerate(shape) if keep or at not in axes]
     dtype = context.output_dtype()
@@ -99,26 +104,26 @@ _median("nanmedian", 1)
 
 @translator("histogram", emits=("paddle_ipu.Histogram",))
 def histogram(context: TranslationContext) -> str:
-    """How many elements, or how much weight, fall into each bin."""
+    """The number of elements, or the sum of their weights, in each bin."""
     if 0 in context.shape(context.input("input")):
         # Paddle's kernel writes it in its operand's dtype.
         written_as(context, 0, dialect.dtype_name(context.values("input")[0]))
         return context.const(np.zeros(int(context.attr("bins", 100))), context.output_dtype())
-    given = [context.input("input")]
+    operands = [context.input("input")]
     if context.has("weight"):
-        given.append(context.input("weight"))
+        operands.append(context.input("weight"))
     attributes = {
         "bins": int(context.attr("bins", 100)),
         "min": float(context.attr("min", 0.0)),
         "max": float(context.attr("max", 0.0)),
         "density": int(context.attr("density", 0)),
     }
-    return context.extension("Histogram", given, attributes)[0]
+    return context.extension("Histogram", operands, attributes)[0]
 
 
 @translator("bincount", emits=(), limits="of constants only")
 def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """How often each whole number occurs, or the weight it occurs with."""
+    """How often each integer occurs, or the sum of its weights."""
     if not context.is_constant("x") or not context.is_constant("weights"):
         raise context.refuse(
             "its result is as long as the largest number at run time, and an IPU program has "
@@ -127,13 +132,13 @@ def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtyp
         )
     weights = context.static("weights") if context.has("weights") else None
     least = int(context.number("minlength", 0))
-    found = np.bincount(context.static("x"), weights, least)
-    return found.astype(dialect.dtype_name(context.node.outputs[0]))
+    counts = np.bincount(context.static("x"), weights, least)
+    return counts.astype(dialect.dtype_name(context.node.outputs[0]))
 
 
 @translator("number_count", emits=("Reshape", "Equal", "Cast", "ReduceSum"))
 def number_count(context: TranslationContext) -> str:
-    """How often each whole number below ``upper_range`` occurs."""
+    """How often each integer below ``upper_range`` occurs."""
     numbers = context.reshape(context.input("numbers"), [-1, 1])
     known = context.const(np.arange(int(context.attr("upper_range"))), context.dtype(numbers))
     same = context.cast(context.onnx.equal([numbers, known]), "int32")

@@ -1,7 +1,7 @@
-"""Arrays of tensors: which tensor stands where is known while translating, so none remains.
+"""Translators of arrays of tensors, which exist at compile time only.
 
-An index has to be a constant of the program; it is one in a loop whose turns are counted from
-constants, which is written out turn by turn where it writes to an array.
+An index must be a constant of the program. It is one in a loop whose trip count is constant: such a
+loop is unrolled if it writes to an array.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from paddle_ipu.ops.result_types import written_as
 
 
 def _keep(context: TranslationContext, elements: Sequence[Element]) -> list[str | None]:
+    """Records the node's result as an array of `elements`."""
     context.arrays[id(context.node.outputs[0])] = tuple(elements)
     return [None]
 
 
 def _index(context: TranslationContext) -> int | None:
-    """The operand ``i``, None where it is computed at run time."""
+    """Operand ``i``; None if it is computed at run time."""
     return int(context.static("i").reshape(())) if context.is_constant("i") else None
 
 
 @translator("create_array", emits=())
 def create_array(context: TranslationContext) -> list[str | None]:
-    """An array without elements."""
+    """An empty array."""
     return _keep(context, ())
 
 
 @translator("array_write", emits=(), limits="the index must be constant, up to the array's length")
 def array_write(context: TranslationContext) -> list[str | None]:
-    """The array with ``x`` at ``i``: in the place of an element, or behind the last."""
+    """The array with ``x`` at index ``i``, which may be the next one."""
     elements, at = list(context.array("array")), _index(context)
     if at is None:
         raise context.refuse(
@@ -54,7 +55,7 @@ def array_write(context: TranslationContext) -> list[str | None]:
 
 @translator("array_read", emits=("Concat", "Gather", "Unsqueeze", "Reshape"))
 def array_read(context: TranslationContext) -> str | Array:
-    """The element at ``i``; by an index of run time one of elements that have one shape."""
+    """The element at ``i``; by an index of run time a Gather from the stacked elements."""
     elements, at = context.array("array"), _index(context)
     if at is None:
         stacked = _joined(context, elements, 0, stack=True)
@@ -86,7 +87,7 @@ def array_pop(context: TranslationContext) -> list[str | None]:
     limits="elements have one shape beside the axis",
 )
 def array_to_tensor(context: TranslationContext) -> list[str | None]:
-    """The elements joined, or stacked, along ``axis``; and the size of each in that dimension."""
+    """The elements concatenated or stacked along ``axis``, and their sizes in that axis."""
     elements = context.array("x")
     axis, stack = int(context.attr("axis", 0)), bool(context.attr("use_stack", 0))
     joined = _joined(context, elements, axis, stack)
@@ -100,6 +101,11 @@ def array_to_tensor(context: TranslationContext) -> list[str | None]:
 def _joined(
     context: TranslationContext, elements: Sequence[Element], axis: int, stack: bool
 ) -> str:
+    """The elements as one tensor.
+
+    Raises:
+        NotSupported: there are none, or their shapes do not fit.
+    """
     tensors = [context.element(each) for each in elements]
     shapes = [context.shape(tensor) for tensor in tensors]
     if not tensors:

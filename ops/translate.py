@@ -1,8 +1,8 @@
-"""Turns a dialect graph into a PopART program, operator by operator.
+"""Translates a dialect graph to a PopART program, operator by operator.
 
-Feeds become input tensors, parameters initialised inputs, and each node is given to its
-translator inside the virtual graph and pipeline stage it was built in. Operators without a
-translator are reported all at once, before anything is emitted.
+Feeds become input tensors, parameters initialised inputs. Each node is given to its translator
+within the virtual graph and pipeline stage of its annotations. Operators without a translator are
+reported together, before anything is emitted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from paddle_ipu.popart.operand_ranges import OperandRange
 
 Kind = tuple[tuple[int, ...], str]
 Fallback = Callable[[ir.Node, Sequence[Kind | None]], Any]
-"""Gives what runs an operator on the host, for the (shape, dtype) of each of its inputs."""
+"""Returns the kernel that runs an operator on the host, by (shape, dtype) of each input."""
 
 Results = str | Sequence[str | None] | Array
 ParameterReader = Callable[[str], Array]
@@ -42,18 +42,18 @@ ParameterReader = Callable[[str], Array]
 
 @dataclass(slots=True)
 class Translation:
-    """A PopART program and how it answers for the Paddle program.
+    """A PopART program, and its correspondence to the Paddle program.
 
     Attributes:
-        builder: PopART's builder, holding the program.
+        builder: PopART's builder, which holds the program.
         feeds: feed name -> input tensor.
         weights: parameter name -> weight tensor.
         tensors: name of a graph output -> tensor.
-        origins: tensor -> the dialect node it comes from.
-        matmuls: the outputs of each matrix product.
-        kernels: first result of an operator that runs on the host -> what runs it.
-        operand_ranges: first result of an operator -> which numbers Paddle's takes.
-        extensions: type of each ``ai.paddle_ipu`` operator -> the first node that needs it.
+        origins: tensor -> the dialect node that emitted it.
+        extensions: type of each ``ai.paddle_ipu`` operator -> the first node that emitted it.
+        kernels: first result of an operator that runs on the host -> its kernel.
+        operand_ranges: first result of an operator -> the ranges that a run checks its inputs by.
+        matmuls: the result of each matrix product, in a set of its own.
     """
 
     builder: Any
@@ -81,10 +81,15 @@ def check_supported(
     custom_ops: Collection[str] = (),
     on_host: Callable[[str], bool] = _nothing_on_host,
 ) -> None:
-    """Raises one error that lists every operator without a translator.
+    """Checks that every operator can be translated.
+
+    Args:
+        graph: a dialect graph.
+        custom_ops: operators that the user maps to PopART's.
+        on_host: whether an operator without a translator runs on the host.
 
     Raises:
-        UnsupportedOpError: there is at least one.
+        UnsupportedOpError: lists every operator without a translator.
     """
     missing: dict[str, list[str]] = {}
     for node in dialect.walk(graph):
@@ -128,22 +133,22 @@ def translate(
     """Emits the PopART program of a dialect graph.
 
     Args:
-        graph: forward operators only, feeds with static shapes.
+        graph: forward operators only; feeds have static shapes.
         popart: the module with PopART's API, ours or Graphcore's.
-        read_parameter: gives a parameter's value; the array is kept by reference.
-        place: write virtual graphs and pipeline stages.
-        custom_ops: Paddle operator -> the PopART operator the user maps it to.
+        read_parameter: returns a parameter's value, which is kept by reference.
+        place: annotate operators with virtual graphs and pipeline stages.
+        custom_ops: Paddle operator -> the PopART operator that the user maps it to.
         on_host: whether `fallback` runs an operator that has no translator.
-        fallback: gives what runs such an operator.
+        fallback: returns the kernel that runs such an operator on the host.
         writes: parameter or state -> the graph output that is its value in the next run.
-        refused: called for an operator that cannot be translated, instead of an error; what reads
-            its results reads inputs of the program then.
-        progress: called with how many percent of the graph's operators are translated.
-        in_64_bits: int64 stays INT64; else it is INT32, as on the hardware.
+        refused: called for an operator that cannot be translated, instead of an error; its results
+            become inputs of the program.
+        progress: called with the percentage of operators that are translated.
+        in_64_bits: int64 stays INT64; else it becomes INT32, as on the hardware.
 
     Raises:
         UnsupportedOpError: operators without a translator.
-        NotSupported: an operator used in a way its translator refuses.
+        NotSupported: a use of an operator that its translator refuses.
     """
     custom_ops = custom_ops or {}
     if refused is None:
@@ -202,7 +207,7 @@ def translate(
                 if refused is None:
                     raise
                 if refusals == before:
-                    # Else what its blocks hold is the reason.
+                    # Otherwise an operator in its blocks is the reason, and is reported already.
                     refused(node, error)
                     refusals += 1
                 outputs = _placeholder_inputs(context, builder, node)
@@ -223,8 +228,7 @@ def translate(
     for value in graph.outputs:
         tensor_id, producer = context.tensor(value), value.producer()
         if producer is not None and tensor_id in variables:
-            # A variable that came through unchanged: what is fetched is its value here, and the
-            # variable itself has another one after the step.
+            # A variable that is fetched unchanged: its value before the step, which updates it.
             with _placed(builder, producer, place):
                 tensor_id = context.onnx.identity([tensor_id])
         result.tensors[str(value.name)] = tensor_id
@@ -233,7 +237,7 @@ def translate(
         context.node = written[value_name] or context.node
         with _placed(builder, context.node, place):
             variable = result.weights[name]
-            # What AMP keeps in float32 may live in a scope whose tensors were cast to half.
+            # State that AMP keeps in float32 may be in a scope whose tensors are cast to half.
             updater = context.cast(result.tensors[value_name], context.dtype(variable))
             context.graphcore.copyvarupdate([variable, updater])
     inputs = {*result.feeds.values(), *result.weights.values()}
@@ -246,9 +250,9 @@ def translate(
 def _placeholder_inputs(
     context: TranslationContext, builder: Any, node: ir.Node
 ) -> list[str | None]:
-    """Inputs in the place of the results of an operator that could not be translated.
+    """Inputs in place of the results of an operator that could not be translated.
 
-    They are the whole program's, which its blocks read too.
+    They belong to the main graph, whose blocks can read them too.
     """
     return [
         None
@@ -266,7 +270,7 @@ def _placeholder_inputs(
 def _run_on_host(
     context: TranslationContext, fallback: Fallback, kernels: dict[str, Any]
 ) -> Sequence[str | None]:
-    """An operator that calls the host, where Paddle's CPU kernel runs."""
+    """Emits the call of an operator that Paddle's CPU kernel computes on the host."""
     node = context.node
     tensors = [None if value is None else context.tensor(value) for value in node.inputs]
     kernel = fallback(
@@ -274,7 +278,7 @@ def _run_on_host(
         [None if t is None else (tuple(context.shape(t)), context.dtype(t)) for t in tensors],
     )
     kinds = [kind for kind in kernel.results if kind is not None]
-    made = context.extension(
+    outputs = context.extension(
         "CpuKernel",
         [tensors[index] for index in kernel.operands],
         {
@@ -283,13 +287,13 @@ def _run_on_host(
         },
         len(kinds),
     )
-    kernels[made[0]] = kernel
-    given = iter(made)
-    return [None if kind is None else next(given) for kind in kernel.results]
+    kernels[outputs[0]] = kernel
+    remaining = iter(outputs)
+    return [None if kind is None else next(remaining) for kind in kernel.results]
 
 
 def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Sequence[str | None]:
-    """The PopART operator a user maps an operator to, with all of its inputs and attributes."""
+    """Emits the PopART operator of a user's mapping, with the node's inputs and attributes."""
     node = context.node
     inputs = [value for value in node.inputs if value is not None]
     try:
@@ -299,8 +303,10 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
             domain=custom.domain,
             inputs=[context.tensor(value) for value in inputs],
             attributes={
-                name: found.value if not isinstance(found.value, tuple) else list(found.value)
-                for name, found in node.attributes.items()
+                name: attribute.value
+                if not isinstance(attribute.value, tuple)
+                else list(attribute.value)
+                for name, attribute in node.attributes.items()
                 if name not in _OWN_ATTRIBUTES
             },
             numOutputs=len(node.outputs),
@@ -323,7 +329,7 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
 
 
 def _agree(context: TranslationContext, value: ir.Value, tensor: str) -> bool:
-    """Whether a tensor has the kind of elements and, where it is known, the shape of a value."""
+    """Whether a tensor has the dtype class and, as far as it is known, the shape of a value."""
     if value.dtype is None or value.shape is None:
         return True
     declared, dims = dialect.dims_of(value), list(context.shape(tensor))
@@ -352,7 +358,7 @@ _OWN_ATTRIBUTES = frozenset(
 
 @contextmanager
 def _noting_source(node: ir.Node) -> Iterator[None]:
-    """PopART's own errors do not know the Paddle program: a note names the user's line.
+    """Adds the user's source line to an error of PopART's, as a note.
 
     An attribute of another kind than the operator has, as in a damaged file, is reported as such.
     """
@@ -373,6 +379,7 @@ def _noting_source(node: ir.Node) -> Iterator[None]:
 
 @contextmanager
 def _placed(builder: Any, node: ir.Node, place: bool) -> Iterator[None]:
+    """Puts what is emitted on the node's virtual graph and pipeline stage."""
     with ExitStack() as scopes:
         index = dialect.attribute(node, "ipu_index")
         if place and index is not None:

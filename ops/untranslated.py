@@ -1,7 +1,7 @@
-"""Why some of Paddle's operators have no translator, and what to write instead of them.
+"""Why some of Paddle's operators have no translator, and what to use instead.
 
-An operator that is in neither table simply is not written yet. With ``cpu_fallback`` on, one of
-dense tensors whose result has a static shape runs on Paddle's CPU kernel for all that.
+An operator in neither table is not written yet. With ``cpu_fallback`` an operator of dense tensors
+whose result has a static shape runs on Paddle's CPU kernel.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ REASONS: Mapping[str, str] = {
 
 
 def reason_of(op_type: str) -> str:
-    """Why an operator has no translator, "" where nothing is known; in-place forms are alike."""
+    """Why an operator has no translator, "" if unknown; an in-place form shares the plain one's."""
     return REASONS.get(op_type) or REASONS.get(op_type.removesuffix("_"), "")
 
 
 def operators_by_reason() -> Mapping[str, list[str]]:
-    """Reason -> the operators it is of."""
+    """Reason -> the operators that have no translator for it."""
     return {reason: names.split() for reason, names in _OPERATORS_BY_REASON.items()}

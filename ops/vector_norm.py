@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, distances, and what is scaled by them."""
+"""Translators of norms, of distances, and of clipping by a norm."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from paddle_ipu.ops.registry import translator
 
 
 def _largest(context: TranslationContext, x: str, builder: str, axes: list[int], keep: int) -> str:
-    """The extreme of ``|x|``, with each of several that reach it given the whole gradient."""
+    """The largest or smallest ``|x|``.
+
+    As in Paddle each of several equal ones gets the whole gradient; PopART's reduction splits it.
+    """
     size = context.onnx.abs([x])
     extreme = getattr(context.onnx, builder)
-    found = context.graphcore.detach([extreme([size], axes, keep)])
+    value = context.graphcore.detach([extreme([size], axes, keep)])
     reached = context.onnx.equal([size, context.graphcore.detach([extreme([size], axes, 1)])])
     finite = context.onnx.logical_not([context.onnx.isinf([size])])
-    # A difference of zero, which carries the derivative of |x|.
+    # Zero in value; its derivative is that of |x|.
     step = context.onnx.sub([size, context.graphcore.detach([size])])
     chosen = context.onnx.logical_and([reached, finite])
     steps = context.onnx.where([chosen, step, context.const_like(0.0, x)])
-    return context.onnx.add([found, context.onnx.reducesum([steps], axes, keep)])
+    return context.onnx.add([value, context.onnx.reducesum([steps], axes, keep)])
 
 
 def _norm(context: TranslationContext, x: str, order: float, axes: list[int], keep: int) -> str:
+    """The norm of `order` over `axes`, with Paddle's derivative at 0."""
     if order == 0.0:
-        # Sign gives the count its gradient, which is zero.
+        # The derivative of Sign is 0, and so is that of the count in Paddle.
         return context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep)
     has_none = any(context.shape(x)[axis] == 0 for axis in axes)
     if order == 1.0 or (math.isinf(order) and has_none):
-        # There is no largest of no elements, and Paddle's norm of none is 0.
+        # No elements have no maximum; Paddle's norm of them is 0.
         return context.onnx.reducel1([x], axes, keep)
     if order == 2.0:
         return context.onnx.reducel2([x], axes, keep)
@@ -41,7 +45,7 @@ def _norm(context: TranslationContext, x: str, order: float, axes: list[int], ke
     total = context.onnx.reducesum([powers], axes, keep)
     zero = context.const_like(0.0, x)
     is_zero = context.onnx.equal([total, zero])
-    # Zero has no slope, where 0 ** (1 / p) would have an infinite one.
+    # The derivative at 0 is 0; that of 0 ** (1 / p) would be infinite.
     safe = context.onnx.where([is_zero, context.const_like(1.0, x), total])
     root = context.onnx.pow([safe, context.const_like(1.0 / order, x)])
     return context.onnx.where([is_zero, zero, root])
@@ -55,8 +59,11 @@ _NORM = (
 
 @translator("p_norm", emits=_NORM)
 def p_norm(context: TranslationContext) -> str:
-    """``sum(|x| ** p) ** (1 / p)`` along an axis or over everything; the largest ``|x|`` at
-    infinity, the smallest at minus infinity, the count of what is not zero at 0."""
+    """``sum(|x| ** p) ** (1 / p)`` along an axis, or of all elements with ``asvector``.
+
+    It is the largest ``|x|`` for p = inf, the smallest for p = -inf, and the number of elements
+    that are not 0 for p = 0.
+    """
     x = context.input("x")
     rank = context.rank(x)
     whole = bool(context.attr("asvector", 0)) or rank == 0
@@ -67,7 +74,7 @@ def p_norm(context: TranslationContext) -> str:
 
 @translator("dist", emits=_NORM)
 def dist(context: TranslationContext) -> str:
-    """The p-norm of ``x - y``, over everything."""
+    """The p-norm of ``x - y``, of all elements."""
     difference = context.onnx.sub([context.input("x"), context.input("y")])
     axes = list(range(context.rank(difference)))
     return _norm(context, difference, float(context.attr("p", 2.0)), axes, 0)
@@ -75,21 +82,21 @@ def dist(context: TranslationContext) -> str:
 
 @translator("frobenius_norm", emits=("ReduceL2",), limits="the axes must be constant")
 def frobenius_norm(context: TranslationContext) -> str:
-    """``sqrt(sum(x * x))`` along some axes or over everything."""
+    """``sqrt(sum(x * x))`` over axes, or over all of them."""
     x = context.input("x")
     return context.onnx.reducel2([x], axes_of(context, x), int(context.attr("keep_dim", 0)))
 
 
 @translator("l1_norm", emits=("ReduceL1",))
 def l1_norm(context: TranslationContext) -> str:
-    """The sum of all ``|x|``."""
+    """``sum(|x|)`` of all elements."""
     x = context.input("x")
     return context.onnx.reducel1([x], list(range(context.rank(x))), 0)
 
 
 @translator("squared_l2_norm", emits=("ReduceSumSquare", "Reshape"))
 def squared_l2_norm(context: TranslationContext) -> str:
-    """The sum of all ``x * x``, as a vector of one element."""
+    """``sum(x * x)`` of all elements, with shape [1]."""
     x = context.input("x")
     total = context.onnx.reducesumsquare([x], list(range(context.rank(x))), 0)
     return context.reshape(total, dialect.dims_of(context.node.outputs[0]))
@@ -97,7 +104,7 @@ def squared_l2_norm(context: TranslationContext) -> str:
 
 @translator("norm", emits=("ReduceSumSquare", "Add", "Sqrt", "Div", "graphcore.Detach"))
 def norm(context: TranslationContext) -> list[str]:
-    """``x / sqrt(sum(x * x) + epsilon)`` along an axis, and that root, which has no gradient."""
+    """``x / sqrt(sum(x * x) + epsilon)`` along an axis; and that root, without gradient."""
     x = context.input("x")
     axis = int(context.attr("axis")) % context.rank(x)
     total = context.onnx.reducesumsquare([x], [axis], 1)
@@ -108,7 +115,7 @@ def norm(context: TranslationContext) -> list[str]:
 
 @translator("clip_by_norm", emits=("ReduceL2", "Greater", "Div", "Where", "Mul"))
 def clip_by_norm(context: TranslationContext) -> str:
-    """``x`` scaled to the length ``max_norm`` where it is longer."""
+    """``x`` scaled down to the L2 norm ``max_norm`` if its norm is larger."""
     x = context.input("x")
     length = context.onnx.reducel2([x], list(range(context.rank(x))), 0)
     limit = context.const_like(float(context.attr("max_norm")), x)
@@ -124,7 +131,7 @@ def clip_by_norm(context: TranslationContext) -> str:
 
 @translator("renorm", emits=("Abs", "Pow", "ReduceSum", "Greater", "Div", "Where", "Mul"))
 def renorm(context: TranslationContext) -> str:
-    """Slices along an axis, scaled to the p-norm ``max_norm`` where theirs is larger."""
+    """Slices along an axis, each scaled down to the p-norm ``max_norm`` if its norm is larger."""
     x = context.input("x")
     rank, order = context.rank(x), float(context.attr("p"))
     kept = int(context.attr("axis")) % rank
@@ -133,7 +140,7 @@ def renorm(context: TranslationContext) -> str:
     one = context.const_like(1.0, x)
     limit = float(context.attr("max_norm"))
     longer = context.onnx.greater([total, context.const_like(limit**order, x)])
-    # A slice that stays has the length 1 here, since the root of zero has an infinite slope.
+    # 1 for a slice that stays: the derivative of the root would be infinite at 0.
     measured = context.onnx.where([longer, total, one])
     length = context.onnx.pow([measured, context.const_like(1.0 / order, x)])
     scaled = context.onnx.div([context.const_like(limit, x), length])
