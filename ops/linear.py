@@ -151,7 +151,7 @@ def cross(context: TranslationContext) -> str:
     axis = shape.index(3) if axis == 9 else axis % len(shape)
     next_, after = (context.const(np.asarray(order), "int32") for order in ([1, 2, 0], [2, 0, 1]))
 
-    def turned(tensor: str, order: str) -> str:
+    def rotated(tensor: str, order: str) -> str:
         return context.onnx.gather([tensor, order], axis)
 
     first = context.onnx.mul([rotated(x, next_), rotated(y, after)])
