@@ -1,6 +1,6 @@
-"""Has a forward program give gradients of a value of it: of weights, and of feeds.
+"""Makes a forward program compute gradients of one of its values, by weights and by feeds.
 
-It takes the place of ``extract_optimizer``: nothing is updated, and the gradients are fetched.
+It replaces ``extract_optimizer``: nothing is updated, and the gradients are fetched.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _READ = "@read"
 
 
 def fetch_of_weight(name: str) -> str:
-    """The fetch of a weight's gradient."""
+    """The name under which a weight's gradient is fetched."""
     return GRADIENT_PREFIX + name
 
 
 def fetch_of_feed(name: str) -> str:
-    """The fetch of a feed's gradient."""
+    """The name under which a feed's gradient is fetched."""
     return GRADIENT_PREFIX + name + _READ
 
 
 class AskForGradients:
-    """Sets ``compilation.loss``, and ``compilation.optimizer`` with the weights.
+    """Sets ``compilation.loss``, ``compilation.asked``, and ``compilation.optimizer``.
 
-    A fetch is left out where the loss has no gradient, as with a label's of most losses.
+    A fetch is left out if the loss has no gradient by it, as by the labels of most losses.
 
     Args:
         loss: name of the value, of one element.
-        weights: names of those whose gradients are fetched.
-        feeds: likewise.
+        weights: names of the weights whose gradients are fetched.
+        feeds: names of the feeds whose gradients are fetched.
     """
 
     name = "ask_for_gradients"
@@ -61,7 +61,7 @@ class AskForGradients:
 
 
 def _read(graph: ir.Graph, feed: ir.Value) -> None:
-    """x -> assign(x): gradients of what is computed can be fetched."""
+    """Inserts an ``assign`` behind a feed: only gradients of computed values can be fetched."""
     result = ir.Value(name=f"{feed.name}{_READ}", shape=feed.shape, type=feed.type)
     uses = list(feed.uses())
     node = new_node("assign", [feed], result)

@@ -1,8 +1,8 @@
-"""Cuts a program into one part for each IPU, with ``need_avg_shard``.
+"""Splits a program into one part for each IPU, with ``need_avg_shard``.
 
-The parts are those of the program's order, and each is a pipeline stage too. Guards of the program
-are overridden. The compilation says where to cut, by what operators cost; where it does not, parts
-are of equal length and the last one takes what is left over, as in an IPU build of Paddle.
+The parts follow the program's order, and each is a pipeline stage. They override
+``ipu_shard_guard``. ``Compilation.cuts`` chooses the boundaries by the cost of operators; without
+it parts have equally many operators and the last gets the remainder, as in Paddle's own IPU pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddle_ipu.passes.pass_base import Compilation
 
 
 class AvgShard:
-    """Writes ``ipu_index`` and ``ipu_stage`` on every operator, and takes them off constants.
+    """Writes ``ipu_index`` and ``ipu_stage`` on every operator, and removes them from constants.
 
     Raises:
         InvalidProgramError: there are fewer operators than IPUs.
@@ -43,7 +43,7 @@ class AvgShard:
             starts = compilation.cuts(compilation, nodes, parts)
         for node in compilation.graph:
             if node.op_type in dialect.CONSTANT_OPS:
-                # It goes where it is read, and not where a guard stood.
+                # A constant is placed with its reader, not by a guard.
                 for name in (INDEX, STAGE):
                     node.attributes.pop(name, None)
         for number, node in enumerate(nodes):

@@ -1,8 +1,8 @@
-"""Gives feeds the shapes of one call: dynamic dimensions become those of its inputs.
+"""Gives feeds the static shapes of one call.
 
     ids: [-1, -1]  ->  ids: [8, 128]
 
-Shapes of the values computed from feeds follow when PopART's builder infers them.
+PopART's builder infers the shapes of computed values from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from paddle_ipu.passes.pass_base import Compilation
 
 
 class BindFeeds:
-    """Replaces the shapes of feeds, by name; the caller has checked that they fit."""
+    """Replaces the shapes of feeds.
+
+    Args:
+        shapes: feed name -> shape; the caller has checked that they fit.
+    """
 
     name = "bind_feeds"
 

@@ -1,9 +1,9 @@
-"""Gives every feed a static shape: the dynamic first dimension becomes the micro-batch.
+"""Gives every feed a static shape: a dynamic first dimension becomes the micro-batch size.
 
     x: [-1, 128]  ->  x: [micro_batch_size, 128]
 
-Shapes of the values computed from feeds follow when PopART's builder infers them. Where no feed is
-dynamic the program has a batch of its own.
+PopART's builder infers the shapes of computed values from them. If no feed is dynamic, the
+micro-batch is that of the program's static shapes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from paddle_ipu.passes.support.own_rows import own_rows
 
 
 class BindMicroBatch:
-    """Replaces the first dimension of feeds where it is dynamic."""
+    """Replaces the first dimension of feeds where it is dynamic.
+
+    Raises:
+        InvalidProgramError: another dimension of a feed is dynamic.
+    """
 
     name = "bind_micro_batch"
     requires = ("forward only",)

@@ -1,10 +1,9 @@
-"""Makes results of what the blocks of a PIR program write in place.
+"""Makes in-place writes in the blocks of a PIR program results of control flow.
 
-while(c, x) {i = increment_(i'); yield c', x'}  ->  x, i = while(c, x, i) {yield c', x', i}
+    while(c, x) {i = increment_(i'); yield c', x'}  ->  x, i = while(c, x, i) {yield c', x', i}
 
-An in-place operator in a block writes on the memory of a value outside, which readers behind the
-block, and the next turn of a loop, then read. Blocks of ProgramDesc programs have these results
-already.
+An in-place operator in a block writes to the memory of an outer value, which readers after the
+block, and the next iteration of a loop, then read. ProgramDesc programs have these results already.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from paddle_ipu.passes.support.state_writes import overwritten
 
 
 class CarryWrites:
-    """Gives control flow a result for each value around it that a block overwrites."""
+    """Gives control flow a result for each outer value that a block overwrites."""
 
     name = "carry_writes"
     requires = ("no statistics in blocks",)
@@ -35,18 +34,22 @@ class CarryWrites:
 def _carry(graph: ir.Graph) -> bool:
     changed = False
     for node in graph:
-        found: dict[int, ir.Value] = {}
+        newest: dict[int, ir.Value] = {}
         for block in dialect.blocks(node):
             _carry(block)
-            found.update(_read_newest(block))
-        if found:
-            _give_results(node, found)
+            newest.update(_read_newest(block))
+        if newest:
+            _give_results(node, newest)
             changed = True
     return changed
 
 
 def _read_newest(block: ir.Graph) -> dict[int, ir.Value]:
-    """Lets readers behind a write read what was written: id of each overwritten value -> that."""
+    """Redirects reads after a write to the written value.
+
+    Returns:
+        Id of each overwritten value -> the value written last.
+    """
     origin: dict[int, ir.Value] = {}
     newest: dict[int, ir.Value] = {}
 
@@ -67,6 +70,7 @@ def _read_newest(block: ir.Graph) -> dict[int, ir.Value]:
 
 
 def _give_results(node: ir.Node, newest: Mapping[int, ir.Value]) -> None:
+    """Adds to a node a result for each captured value that one of its blocks overwrites."""
     blocks = dialect.blocks(node)
     *before, count = dialect.attribute(node, "input_segments")
     first = len(node.inputs) - count
@@ -80,8 +84,8 @@ def _give_results(node: ir.Node, newest: Mapping[int, ir.Value]) -> None:
         return
     for block in blocks:
         for at in written:
-            stand_in = block.inputs[arguments + at]
-            block.outputs.append(newest.get(id(stand_in), stand_in))
+            block_input = block.inputs[arguments + at]
+            block.outputs.append(newest.get(id(block_input), block_input))
     operands = [node.inputs[first + at] for at in written]
     results = len(node.outputs)
     node.resize_outputs(results + len(written))
@@ -92,14 +96,14 @@ def _give_results(node: ir.Node, newest: Mapping[int, ir.Value]) -> None:
         result.meta[dialect.STOPPED] = operand.meta.get(dialect.STOPPED, False)
     positions = [first + at for at in written]
     if node.op_type == "while":
-        # Carried values stand before captured ones.
+        # Carried operands come before captured ones.
         order = [*written, *(at for at in range(count) if at not in written)]
         captured = [node.inputs[first + at] for at in order]
         for at, operand in enumerate(captured):
             node.replace_input_with(first + at, operand)
-        stand_ins = [blocks[0].inputs[arguments + at] for at in order]
+        block_inputs = [blocks[0].inputs[arguments + at] for at in order]
         del blocks[0].inputs[arguments:]
-        blocks[0].inputs.extend(stand_ins)
+        blocks[0].inputs.extend(block_inputs)
         segments = [before[0], before[1] + len(written), count - len(written)]
         node.attributes["input_segments"] = ir.AttrInt64s("input_segments", segments)
         positions = [first + at for at in range(len(written))]

@@ -1,4 +1,4 @@
-"""Refuses what a block of control flow cannot do on the device."""
+"""Refuses operators that a block of control flow cannot have on the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ _STATISTICS = ("batch_norm_", "sync_batch_norm_")
 
 
 class CheckBlocks:
-    """Raises on a block that updates running statistics."""
+    """Raises if a block updates running statistics.
+
+    Raises:
+        NotSupported: a batch normalisation in training mode is in a block.
+    """
 
     name = "check_blocks"
     requires = ()

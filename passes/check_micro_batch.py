@@ -1,4 +1,4 @@
-"""Refuses a micro-batch size that the feeds' own batch contradicts.
+"""Refuses a micro-batch size that contradicts the static shapes of the feeds.
 
     x: [8, 128], micro_batch_size 4  ->  an error: it sets a dynamic first dimension alone
 
@@ -14,11 +14,14 @@ from paddle_ipu.passes.support.own_rows import fits
 
 
 class CheckMicroBatch:
-    """Raises where no feed can hold as many rows as the option says.
+    """Raises if no feed can have as many rows as the option says.
 
     Args:
-        option: what the user calls it.
-        again: what is to be done once the feeds are declared otherwise.
+        option: the name of the option in the message.
+        again: what to do after the feeds are declared otherwise, for the message.
+
+    Raises:
+        OptionError: the size contradicts every feed.
     """
 
     name = "check_micro_batch"

@@ -1,9 +1,9 @@
-"""Checks where operators are placed, by PopART's rules, before PopART sees them.
+"""Checks the placement of operators by PopART's rules, to report it in the program's terms.
 
-With manual sharding every operator has a virtual graph within the IPUs there are; with pipelining
-every operator also has a stage, a stage lies on one IPU, stages are numbered without gaps, and a
-tensor is not read in an earlier stage than it is made. Operators without inputs are placed with
-their first reader, casts that AMP put in with what they convert.
+With manual sharding every operator has a virtual graph within the IPUs. With pipelining every
+operator also has a stage, a stage is on one IPU, stages are numbered without gaps, and a tensor is
+not read in an earlier stage than it is written in. Constants are placed with their first reader,
+casts that AMP inserted with what they convert.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _SHOWN = 5
 
 
 class CheckPlacement:
-    """Raises on a placement PopART would refuse; without manual sharding it does nothing."""
+    """Raises on a placement that PopART would refuse; without manual sharding it does nothing.
+
+    Raises:
+        InvalidProgramError: the placement breaks one of the rules.
+    """
 
     name = "check_placement"
     requires = ("operators placed",)
@@ -57,7 +61,7 @@ def _place_constants(graph: ir.Graph) -> bool:
 
 
 def _place_casts(graph: ir.Graph) -> bool:
-    """A cast that AMP put in outside of the guards stands where its operand is made, or read."""
+    """Places casts that AMP inserted outside of guards with their operand or their reader."""
     changed = False
     for node in graph:
         if node.op_type != "cast" or INDEX in node.attributes or node.inputs[0] is None:
@@ -78,7 +82,7 @@ def _listed(nodes: Sequence[ir.Node]) -> str:
 
 
 def ipus_of_a_replica(options: Mapping[str, Any]) -> int:
-    """IPUs that one copy of the program has."""
+    """The number of IPUs of one replica, by the strategy's options."""
     replicas = options["replicated_graph_count"] if options["enable_replicated_graphs"] else 1
     return int(options["num_ipus"]) // int(replicas)
 
@@ -123,7 +127,7 @@ def _check_blocks(nodes: Sequence[ir.Node]) -> None:
 
 
 def _stages_from_indices(graph: ir.Graph) -> bool:
-    """Where no operator has a stage, each IPU is one, as in PopART."""
+    """Without any stage in the program, each IPU is one, as in PopART."""
     nodes = [node for node in graph if INDEX in node.attributes]
     if any(STAGE in node.attributes for node in nodes):
         return False
@@ -169,7 +173,7 @@ def _check_stages(nodes: Sequence[ir.Node], compilation: Compilation) -> None:
 
 
 def _check_depth(ipus: Sequence[int], compilation: Compilation) -> None:
-    """There are micro-batches enough; `ipus` gives the IPU of each stage."""
+    """Checks that there are enough micro-batches; `ipus` has the IPU of each stage."""
     options = compilation.options
     split = compilation.training and bool(options["create_implicit_pipelining_fwd_only_program"])
     # Stages that follow one another on one IPU are one.

@@ -1,9 +1,9 @@
-"""Converts a program that holds half values back to float32, for ``verify`` to compare with.
+"""Converts a program with half values back to float32, for ``verify`` to compare with.
 
     y = matmul(cast(x, "float16"), w), w float16   ->   y = matmul(cast(x, "float32"), w), w float32
 
-It runs before every other pass, on programs whose half values stand in their variables as on those
-that AMP's entry points have written their dtypes on.
+It runs before every other pass, both on programs with half variables and on those that AMP's entry
+points annotated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = ("float16", "bfloat16")
 
 
 class ConvertToFloat32:
-    """Retypes half values, and casts to half, and takes AMP's dtypes away."""
+    """Retypes half values and casts to half, and removes AMP's annotations."""
 
     name = "convert_to_float32"
 

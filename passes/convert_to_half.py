@@ -1,11 +1,11 @@
-"""Turns operators into half: all of them for ``enable_fp16``, else those that AMP has marked.
+"""Converts operators to half: all of them with ``enable_fp16``, else those that AMP annotated.
 
-x, w float32: y = matmul(x, w)  ->  x, w float16: y = matmul(x, w), y float16
+    x, w float32: y = matmul(x, w)  ->  x, w float16: y = matmul(x, w), y float16
 
-A program that reads inputs or weights in half was converted by its author and stays as it is; a
-single value in half, such as a mask, is no conversion. AMP's entry points cannot convert a PIR
-program, so they write on each operator what it becomes (``annotations.AMP``); what stays in float32
-then gets casts at its borders.
+A program that reads inputs or weights in half is taken as converted by its author and stays as it
+is; a single half value, such as a mask, does not count. AMP's entry points cannot convert a PIR
+program, so they annotate each operator with its dtype (``annotations.AMP``); casts are inserted
+between half and float32.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NUMBERS = frozenset({
     "atol", "end", "fill_value", "max", "min", "p", "pad_value", "rtol", "scale", "start", "step",
     "stop", "value",
 })  # fmt: skip
-"""Operands that are numbers of the operator, not tensors, where they are constants."""
+"""Operands that are settings of the operator, not data, if they are constants."""
 
 _BATCH_NORMS = frozenset({"batch_norm", "batch_norm_"})
 _STATISTICS = ("mean", "variance")
 
 
 class ConvertToHalf:
-    """Retypes values and puts casts between half and float32."""
+    """Retypes values and inserts casts between half and float32."""
 
     name = "convert_to_half"
     requires = ("forward only",)
@@ -75,7 +75,7 @@ def _is_converted(graph: ir.Graph) -> bool:
 
 
 def _keep_states(compilation: Compilation, conversion: _Conversion) -> None:
-    """What is written to a variable has the variable's type."""
+    """Casts what is written to a variable to the variable's dtype."""
     graph = compilation.graph
     variables = {str(value.name): value for value in graph.inputs}
     outputs = {str(value.name): value for value in graph.outputs}
@@ -99,6 +99,8 @@ def _statistics(graph: ir.Graph) -> set[str]:
 
 
 class _Conversion:
+    """The conversion of one graph or block, which records casts and retyped values."""
+
     def __init__(
         self,
         graph: ir.Graph,
@@ -125,17 +127,17 @@ class _Conversion:
                 continue
             half = _HALF.get(self._wanted[id(node)])
             if str(node.op_type).startswith("increment"):
-                # A count in half would stop at 2048.
+                # A counter in half would not go beyond 2048.
                 half = None
             if any(v is not None and dialect.is_array(v) for v in (*node.inputs, *node.outputs)):
-                # All elements of an array have one type.
+                # All elements of an array have the same dtype.
                 half = _HALF["float16"] if self._all else None
             self._convert_operands(node, half)
             if half is not None:
                 self._convert_results(node, half)
 
     def _convert_input(self, value: ir.Value) -> None:
-        """A weight is what AMP says; in an all-half program every input is half."""
+        """Retypes a weight that AMP annotated; of an all-half program every input."""
         half = _HALF["float16"] if self._all else _HALF.get(str(value.meta.get(AMP)))
         if value.name in self._kept:
             return
@@ -167,7 +169,7 @@ class _Conversion:
                 node.attributes[name] = ir.AttrString(name, self._wanted[id(node)])
 
     def _convert_blocks(self, node: ir.Node) -> None:
-        """What goes into blocks and comes out of them is half where all is, else float32."""
+        """Converts blocks; their operands and results are half if the whole program is."""
         half = _HALF["float16"] if self._all else None
         self._convert_operands(node, half)
         for block in dialect.blocks(node):
@@ -182,12 +184,12 @@ class _Conversion:
                 self._retype(value, half)
 
     def _retype(self, value: ir.Value, dtype: ir.DataType) -> None:
-        made = ir.TensorType(dtype)
-        value.type = ir.SequenceType(made) if dialect.is_array(value) else made
+        tensor_type = ir.TensorType(dtype)
+        value.type = ir.SequenceType(tensor_type) if dialect.is_array(value) else tensor_type
         self._retyped.add(id(value))
 
     def _cast(self, value: ir.Value, dtype: ir.DataType, reader: ir.Node | None) -> ir.Value:
-        """The value in another type, for all readers the same; None reads behind all nodes."""
+        """A cast of the value, shared by its readers; without `reader` at the end of the graph."""
         key = (id(value), dtype)
         if key not in self._casts:
             name = next((n for n, half in _HALF.items() if half is dtype), "float32")

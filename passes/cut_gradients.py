@@ -1,8 +1,8 @@
-"""Stops gradients where the program does: at values whose ``stop_gradient`` is set.
+"""Stops gradients at values whose ``stop_gradient`` is set.
 
-h = relu(x);  h.stop_gradient = True;  y = fc(h)   ->   y = fc(share_data(h))
+    h = relu(x);  h.stop_gradient = True;  y = fc(h)   ->   y = fc(share_data(h))
 
-The device derives gradients itself, and ``share_data`` is what no gradient passes.
+The device derives gradients itself, and none passes ``share_data``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support.new_nodes import new_node
 
 WITHOUT_GRADIENT = frozenset({"share_data", "full_like", "shape", "shape64", "numel"})
-"""Operators whose results no gradient passes as it is: those that read a shape, and a detach."""
+"""Operators without a gradient: those that read only a shape, and a detach."""
 _WITH_GRADIENT = {"batch_norm": 1, "batch_norm_": 1, "sync_batch_norm_": 1}
-"""How many results a gradient passes, the first ones, of operators that also give statistics."""
+"""Operators with statistics among their results -> how many of the first have a gradient."""
 
 
 class CutGradients:
-    """Puts a ``share_data`` behind each stopped value between the weights and the loss."""
+    """Inserts a ``share_data`` after each stopped value between the weights and the loss."""
 
     name = "cut_gradients"
     requires = ("optimizer described", "forward only")
@@ -40,7 +40,7 @@ class CutGradients:
 
 
 def _asked_for(compilation: Compilation) -> set[int]:
-    """The values that are computed of feeds alone, and whose gradients are fetched."""
+    """Ids of the computed values whose gradients are fetched."""
     asked = {
         name.removeprefix(GRADIENT_PREFIX)
         for name in compilation.fetches
@@ -51,14 +51,14 @@ def _asked_for(compilation: Compilation) -> set[int]:
 
 
 def differentiated(compilation: Compilation) -> list[str]:
-    """Names of the results that backward goes through: between the weights and the loss."""
+    """Names of the results that have a gradient: between the weights and the loss."""
     if compilation.optimizer is None:
         return []
     graph = compilation.graph
     trained = {update.parameter for update in compilation.optimizer.updates}
     moving = {id(value) for value in graph.inputs if value.name in trained}
     behind_loss = _behind([compilation.value(str(compilation.loss))])
-    found = []
+    names = []
     for node in graph:
         if node.op_type in WITHOUT_GRADIENT:
             continue
@@ -69,14 +69,21 @@ def differentiated(compilation: Compilation) -> list[str]:
             if is_float and not value.meta.get(dialect.STOPPED):
                 moving.add(id(value))
                 if id(value) in behind_loss:
-                    found.append(str(value.name))
-    return found
+                    names.append(str(value.name))
+    return names
 
 
 def _cut_stopped(
     graph: ir.Graph, moving: set[int], behind_loss: set[int], *, is_block: bool = False
 ) -> bool:
-    """Cuts behind stopped values; `moving`, which have a gradient, grow by those of the graph."""
+    """Cuts after stopped values of a graph.
+
+    Args:
+        graph: the graph or block.
+        moving: ids of the values that depend on weights; those of the graph are added.
+        behind_loss: ids of the values that the loss depends on.
+        is_block: the graph's outputs are redirected too.
+    """
     changed = False
     for node in list(graph):
         if node.op_type in WITHOUT_GRADIENT:
@@ -106,7 +113,7 @@ def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool
     changed, results = False, set[int]()
     for block in dialect.blocks(node):
         behind = _behind(block.outputs)
-        # An operand moves a block's input; what a body yields moves the carried value behind it.
+        # A block's input depends on weights if its operand does, or the value that a body yields.
         is_body = len(block.outputs) > len(node.outputs)
         yielded = block.outputs[1:] if is_body else block.outputs
         inside = {
@@ -116,26 +123,27 @@ def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool
         }
         while True:
             changed = _cut_stopped(block, inside, behind, is_block=True) or changed
-            found = {at for at, value in enumerate(yielded) if id(value) in inside}
-            carried = {id(block.inputs[at]) for at in found} if is_body else set()
+            moving_results = {at for at, value in enumerate(yielded) if id(value) in inside}
+            carried = {id(block.inputs[at]) for at in moving_results} if is_body else set()
             if carried <= inside:
                 break
             inside |= carried
-        results |= found
+        results |= moving_results
     return [node.outputs[at] for at in sorted(results)], changed
 
 
 def _behind(results: Iterable[ir.Value | None]) -> set[int]:
-    found: set[int] = set()
+    """Ids of the values that `results` depend on, themselves included."""
+    behind: set[int] = set()
     stack = list(results)
     while stack:
         value = stack.pop()
-        if value is None or id(value) in found:
+        if value is None or id(value) in behind:
             continue
-        found.add(id(value))
+        behind.add(id(value))
         producer = value.producer()
         stack.extend(producer.inputs if producer is not None else ())
-    return found
+    return behind
 
 
 def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value, *, is_block: bool) -> None:

@@ -1,4 +1,4 @@
-"""Removes scales that change nothing.
+"""Deletes scales that change nothing.
 
 y = scale(x, 1.0, bias=0.0)  ->  y is x
 """
@@ -12,7 +12,7 @@ from paddle_ipu.passes.pass_base import Compilation
 
 
 class DeleteScale:
-    """Lets every reader of an identity scale read its input; a fetched scale stays."""
+    """Redirects readers of an identity scale to its input; a fetched scale stays."""
 
     name = "delete_scale"
     requires = ("stopped gradients cut",)

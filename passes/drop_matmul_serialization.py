@@ -1,4 +1,4 @@
-"""Drops what asks for serialised matmuls, where ``enable_serialized_matmuls`` is off."""
+"""Drops the annotations of serialised matmuls if ``enable_serialized_matmuls`` is off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ATTRIBUTES = ("serialize_factor", "serialize_mode")
 
 
 class DropMatmulSerialization:
-    """Has no matmul cut into parts, whatever its annotations say.
+    """Removes the annotations that split a matmul into parts.
 
     PopART's own switch is in its C++ interface only.
     """

@@ -1,7 +1,7 @@
-"""Keeps the forward graph: what the fetches, the loss and side effects need.
+"""Keeps the forward graph: what the fetches, the loss and side effects depend on.
 
-Backward and optimizer operators go; the device derives gradients itself. A fetch of a parameter's
-raw gradient is answered by the gradient of that parameter.
+Backward and optimizer operators are removed; the device derives gradients itself. A fetch of a
+parameter's raw gradient gives the gradient of that parameter.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from paddle_ipu.passes.support import roles, state_writes, update_operators
 from paddle_ipu.passes.support.update_operators import is_update
 
 GRADIENT_PREFIX = "Gradient___"
-"""Before a value's name, in training: a fetch of the loss's gradient with respect to it."""
+"""Prefix of a fetch, in training: the gradient of the loss by the value named after it."""
 
 SIDE_EFFECTS = frozenset({"print", "py_func", "assert"})
-"""Operators that do something even where nobody reads their result."""
+"""Operators that are kept even if nobody reads their result."""
 
 
 class ExtractForward:
-    """Drops every node that no output needs; outputs are the fetches and the loss."""
+    """Removes every node that no output needs; outputs are the fetches and the loss.
+
+    Raises:
+        FetchError: a fetch names nothing that can be fetched.
+        NotSupported: what is fetched or written depends on backward or on updated parameters.
+    """
 
     name = "extract_forward"
     requires = ("optimizer described", "block writes are results")
@@ -64,13 +69,13 @@ class ExtractForward:
                     f"fetch {fetch!r} is a feed that the program writes again. Fetch a copy: "
                     "paddle.assign it to another variable after the write."
                 )
-            found = by_name[name]
-            if dialect.is_array(found):
+            fetched = by_name[name]
+            if dialect.is_array(fetched):
                 raise NotSupported(
                     f"fetch {fetch!r} is an array of tensors. Fetch them as one: "
                     "paddle.tensor.manipulation.tensor_array_to_tensor, or each by array_read."
                 )
-            outputs.append(newest.get(name, found) if name == fetch else found)
+            outputs.append(newest.get(name, fetched) if name == fetch else fetched)
         if compilation.loss is not None:
             outputs.append(by_name[compilation.loss])
         outputs += writes.states.values()
@@ -95,7 +100,7 @@ class ExtractForward:
         if compilation.training:
             _refuse_updated_reads([node for node in graph if id(node) in needed or is_update(node)])
         for node in dropped:
-            # What stays must not look as if backward still read it.
+            # Values that stay must not have removed nodes among their uses.
             for index in range(len(node.inputs)):
                 node.replace_input_with(index, None)
         graph.remove(dropped, safe=False)
@@ -114,7 +119,7 @@ class ExtractForward:
 
 
 def _last_version(by_name: Mapping[str, ir.Value], name: str) -> ir.Value:
-    """The last value of a feed's variable; the feed where that is not known."""
+    """The last value of a feed's variable; the feed itself if that is not known."""
     value = by_name[name]
     while (again := value.meta.get(dialect.WRITTEN_AGAIN)) in by_name:
         value = by_name[str(again)]
@@ -139,16 +144,16 @@ def _check_differentiable(fetch: str, value: ir.Value | None, compilation: Compi
 def _refuse_backward(graph: ir.Graph, sinks: list[tuple[str, ir.Node | None]]) -> None:
     for name, sink in sinks:
         behind = needed_for([sink])
-        found = [node for node in graph if id(node) in behind and is_backward(node)]
-        if found:
+        nodes = [node for node in graph if id(node) in behind and is_backward(node)]
+        if nodes:
             raise NotSupported(
-                f"{name} depends on {dialect.describe(found[-1])}, an operator of backward or of "
+                f"{name} depends on {dialect.describe(nodes[-1])}, an operator of backward or of "
                 "the optimizer. Fetch forward values, or the gradient of a parameter itself."
             )
 
 
 def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
-    """Refuses to read a parameter behind its update: the device runs forward before all updates."""
+    """Refuses a read of a parameter after its update: the device updates after all of forward."""
     updated: set[int] = set()
     for node in nodes:
         if is_update(node):
@@ -164,7 +169,7 @@ def _refuse_updated_reads(nodes: list[ir.Node]) -> None:
 
 
 def _prints_a_gradient(node: ir.Node, graph: ir.Graph) -> bool:
-    """Paddle's backward of ``print``; the translator of forward's prints the gradient, too."""
+    """Whether a node is Paddle's backward of ``print``: forward's prints the gradient too."""
     if node.op_type != "print":
         return False
     needed = needed_for([node])
@@ -172,12 +177,12 @@ def _prints_a_gradient(node: ir.Node, graph: ir.Graph) -> bool:
 
 
 def has_side_effect(node: ir.Node) -> bool:
-    """Whether an operator, or one in its blocks, does something beside what it returns."""
+    """Whether a node, or one in its blocks, has an effect besides its results."""
     return any(inner.op_type in SIDE_EFFECTS for inner in dialect.walk([node]))
 
 
 def needed_for(roots: Iterable[ir.Node | None]) -> set[int]:
-    """Ids of nodes and of all that they depend on; None stands for a value that is an input."""
+    """Ids of `roots` and of all nodes that they depend on; None stands for a graph input."""
     needed: set[int] = set()
     stack = list(roots)
     while stack:
@@ -189,7 +194,7 @@ def needed_for(roots: Iterable[ir.Node | None]) -> set[int]:
 
 
 def is_backward(node: ir.Node) -> bool:
-    """Whether backward or the optimizer has made the node, by its role or its name."""
+    """Whether a node belongs to backward or the optimizer, by its role or its name."""
     by_role = roles.is_training_only(node)
     if by_role is not None:
         return by_role

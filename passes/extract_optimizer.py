@@ -1,11 +1,10 @@
 """Reads the optimizer operators of a training program into a description.
 
-PIR programs mark neither the loss nor the operators of backward and optimizer, so they are found
-by structure; ProgramDesc programs do, and their marks (``support/roles.py``) come first. What an
-operator says is read by ``support/update_operators.py``; its gradient is followed upwards through
-regularisation and clips by ``support/gradient_changes.py`` and through AMP's loss scaling by
-``support/loss_scaling.py``, and from the raw gradients down to where backward began by
-``support/find_loss.py``.
+PIR programs mark neither the loss nor the operators of backward and optimizer, so they are
+recognised by structure; ProgramDesc programs mark them by roles (``support/roles.py``), which have
+priority. ``support/update_operators.py`` reads an operator's settings. Its gradient is traced back
+through regularisation and clips (``support/gradient_changes.py``), through AMP's loss scaling
+(``support/loss_scaling.py``), and to the seed of backward (``support/find_loss.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,13 @@ from paddle_ipu.popart.paddle_optimizer import (
 
 
 class ExtractOptimizer:
-    """Sets ``compilation.optimizer`` and ``compilation.loss``; the graph stays as it is."""
+    """Sets ``compilation.optimizer`` and ``compilation.loss``; the graph stays as it is.
+
+    Raises:
+        InvalidProgramError: training without an optimizer, or two rules for the loss scale.
+        NotSupported: several learning rates, a parameter with two updates, or gradients that are
+            changed in another way than by clips and decay.
+    """
 
     name = "extract_optimizer"
     requires = ()
@@ -53,7 +58,7 @@ class ExtractOptimizer:
                 "stop_gradient=True cuts the gradients of what its body reads."
             )
         reading = _Reading()
-        updates = tuple(reading.update(found) for node in nodes for found in updates_of(node))
+        updates = tuple(reading.update(update) for node in nodes for update in updates_of(node))
         _check_updated_once(updates)
         names = set(reading.learning_rates)
         if len(names) > 1:
@@ -81,7 +86,7 @@ class ExtractOptimizer:
 
 
 def _adapts(compilation: Compilation, scale: LossScale | None) -> bool:
-    """Whether the session adapts the loss scale, which Paddle's own may not do beside it."""
+    """Whether the session adapts the loss scale; it may not if the program does."""
     adapts = bool(compilation.options["automatic_loss_scaling_settings.enabled"])
     if adapts and scale is not None and scale.good_steps:
         raise InvalidProgramError(
@@ -107,7 +112,7 @@ def _check_updated_once(updates: Sequence[ParameterUpdate]) -> None:
 
 @dataclass
 class _Reading:
-    """What following the gradients has found so far."""
+    """What tracing the gradients has collected."""
 
     clips: list[Clip] = field(default_factory=list)
     learning_rates: dict[str, None] = field(default_factory=dict)
@@ -117,12 +122,12 @@ class _Reading:
     loss_scale: LossScale | None = None
     _groups: dict[object, int] = field(default_factory=dict)
 
-    def update(self, found: Update) -> ParameterUpdate:
-        rule = found.rule
-        parameter, gradient = found.required("param"), found.required("grad")
+    def update(self, update: Update) -> ParameterUpdate:
+        rule = update.rule
+        parameter, gradient = update.required("param"), update.required("grad")
         factor = 1.0
         if "learning_rate" not in RULES[rule].states:
-            learning_rate, factor = _learning_rate(found.required("learning_rate"))
+            learning_rate, factor = _learning_rate(update.required("learning_rate"))
             self.learning_rates[learning_rate] = None
         change = gradient_changes.follow(gradient, parameter)
         raw = self._unscaled(change.before)
@@ -132,8 +137,8 @@ class _Reading:
         return ParameterUpdate(
             parameter=str(parameter.name),
             rule=rule,
-            settings=found.settings(),
-            states=found.states(),
+            settings=update.settings(),
+            states=update.states(),
             learning_rate_scale=factor,
             l2=change.l2,
             l1=change.l1,
@@ -141,15 +146,15 @@ class _Reading:
         )
 
     def _unscaled(self, gradient: ir.Value) -> ir.Value:
-        """The gradient of the scaled loss, where AMP scales it."""
+        """The gradient before AMP's unscaling, that of the scaled loss."""
         node = gradient.producer()
         while node is not None and str(node.op_type).rstrip("_") in LOSS_SCALING:
             if self.loss_scale is None:
                 self.loss_scale = loss_scale(node)
             # Gradients come first among operands and among results.
-            found = node.inputs[list(node.outputs).index(gradient)]
-            assert found is not None
-            gradient, node = found, found.producer()
+            operand = node.inputs[list(node.outputs).index(gradient)]
+            assert operand is not None
+            gradient, node = operand, operand.producer()
         return gradient
 
     def _clip(self, change: GradientChange) -> int | None:
@@ -162,14 +167,16 @@ class _Reading:
 
 
 def _learning_rate(value: ir.Value) -> tuple[str, float]:
-    """The learning-rate variable and the constant factors between it and the optimizer."""
+    """The learning-rate variable, and the product of constant factors applied to it."""
     factor = 1.0
     node = value.producer()
     while node is not None:
-        operands = [found for found in node.inputs if found is not None]
-        constants = [scalar_constant(found) for found in operands]
+        operands = [operand for operand in node.inputs if operand is not None]
+        constants = [scalar_constant(operand) for operand in operands]
         numbers = [number for number in constants if number is not None]
-        rest = [found for found, number in zip(operands, constants, strict=True) if number is None]
+        rest = [
+            operand for operand, number in zip(operands, constants, strict=True) if number is None
+        ]
         plain_scale = node.op_type == "scale" and attribute(node, "bias", 0.0) == 0.0
         if (plain_scale or node.op_type == "multiply") and len(numbers) == len(rest) == 1:
             factor *= numbers[0]

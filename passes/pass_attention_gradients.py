@@ -1,9 +1,9 @@
-"""Leaves the dropout of attention out of the backward pass, for a pattern of published scripts.
+"""Excludes the dropout of attention from backward, as a pattern of published scripts asks.
 
-d = dropout(x);  y = matmul(d, v)   ->   y = matmul(share_data(d) + (x - share_data(x)), v)
+    d = dropout(x);  y = matmul(d, v)   ->   y = matmul(share_data(d) + (x - share_data(x)), v)
 
-where x is the result of a softmax: x - x is 0, and has the gradient that x has without dropout.
-``DisableAttnDropoutBwdPattern`` asks for it.
+where x is the result of a softmax: x - share_data(x) is 0 and has x's gradient, so backward is that
+without dropout. The pattern is ``DisableAttnDropoutBwdPattern``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MATMULS = frozenset({"matmul", "bmm"})
 
 
 class PassAttentionGradients:
-    """Rewrites dropouts between a softmax and a matrix product, where the pattern is enabled."""
+    """Rewrites dropouts between a softmax and a matrix product, if the pattern is enabled."""
 
     name = "pass_attention_gradients"
     requires = ("stopped gradients cut", "operators placed")
@@ -64,16 +64,16 @@ def _rewrite(graph: ir.Graph, node: ir.Node) -> None:
     x, dropped = dialect.operand(node, "x"), node.outputs[0]
     assert x is not None
     uses = list(dropped.uses())
-    made: list[ir.Node] = []
+    nodes: list[ir.Node] = []
 
     def add(op_type: str, *operands: ir.Value) -> ir.Value:
-        name = f"{dropped.name}.straight.{len(made)}"
+        name = f"{dropped.name}.straight.{len(nodes)}"
         result = ir.Value(name=name, shape=dropped.shape, type=dropped.type)
-        made.append(new_node(op_type, operands, result, near=node))
+        nodes.append(new_node(op_type, operands, result, near=node))
         return result
 
     kept = add("share_data", dropped)
     straight = add("add", kept, add("subtract", x, add("share_data", x)))
-    graph.insert_after(node, made)
+    graph.insert_after(node, nodes)
     for use in uses:
         use.node.replace_input_with(use.idx, straight)

@@ -1,9 +1,9 @@
 """What a pass is, what it works on, and how passes are run; their order is in ``pipeline``.
 
-A pass is a class with a ``name`` and ``run(program) -> bool``, True when it changed something.
-Those of a pipeline name the facts about the graph that they require and ensure, and the order is
-checked against them when the pipeline is built. The graph is checked after each pass: producers
-come before consumers, and every output is still made. Passes over the paddle dialect work on a
+A pass is a class with a ``name`` and ``run(program) -> bool``, True if it changed something. Passes
+of a pipeline declare the facts about the graph that they require and ensure, and the order is
+checked against them when the pipeline is built. After each pass the graph is checked: producers
+come before consumers, and every output has a producer. Passes over the paddle dialect work on a
 :class:`Compilation`; those over the graph of an inference program are in ``xla/rewrites``.
 """
 
@@ -20,14 +20,14 @@ from paddle_ipu.errors import PaddleIpuError, PassError, popart_exception
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 
 GraphListener = Callable[[str, ir.Graph, bool], None]
-"""(name of a pass, the graph behind it, whether it changed something)."""
+"""Called with (name of a pass, the graph after it, whether it changed something)."""
 
 
 class HasGraph(Protocol):
-    """What a pass works on.
+    """A program that a pass can work on.
 
     Attributes:
-        graph: what it rewrites.
+        graph: the graph that passes rewrite.
     """
 
     graph: ir.Graph
@@ -39,7 +39,7 @@ Rewritten = TypeVar("Rewritten", bound=HasGraph, contravariant=True)
 
 @dataclass(slots=True)
 class Compilation:
-    """A program on its way to PopART.
+    """A program during its compilation for PopART.
 
     Attributes:
         graph: the dialect graph; passes rewrite it in place.
@@ -48,14 +48,14 @@ class Compilation:
         options: the strategy's values by option name.
         optimizer: set by ``extract_optimizer`` in training.
         loss: name of the loss, set by ``extract_optimizer`` in training.
-        asked: fetches of gradients that are left out where the loss has none, set by
+        asked: fetches of gradients that are left out if the loss has none, set by
             ``ask_for_gradients``.
-        writes: overwritten value -> the value it holds at the end of a run, set by
+        writes: overwritten value -> the value it has at the end of a run, set by
             ``extract_forward``; of a parameter or state, its value in the next run.
         rows: of one micro-batch, set by ``bind_micro_batch``.
-        rows_are_fixed: no feed leaves them to ``micro_batch_size``; set with them.
-        cuts: says, for `need_avg_shard`, in front of which of the operators it is given the parts
-            begin, of which there are so many; None for parts of equal length.
+        rows_are_fixed: no feed has a dynamic first dimension; set with `rows`.
+        cuts: for ``need_avg_shard``: (compilation, operators, number of parts) -> index of the
+            first operator of each part; None for parts of equal length.
     """
 
     graph: ir.Graph
@@ -73,8 +73,8 @@ class Compilation:
     @property
     def patterns(self) -> Mapping[str, bool]:
         """The graph patterns that the strategy enables or disables."""
-        found: Mapping[str, bool] = getattr(self.options, "patterns", {})
-        return found
+        patterns: Mapping[str, bool] = getattr(self.options, "patterns", {})
+        return patterns
 
     @property
     def training(self) -> bool:
@@ -91,7 +91,7 @@ class Compilation:
         return {name: value for name, value in self.writes.items() if name in kept}
 
     def value(self, name: str) -> ir.Value | None:
-        """The graph's value called `name`, or None."""
+        """The value of the main graph called `name`, or None."""
         for value in self.graph.inputs:
             if value.name == name:
                 return value
@@ -103,14 +103,14 @@ class Compilation:
 
 
 class GraphPass(Protocol[Rewritten]):
-    """One rewriting of a graph."""
+    """A rewriting of a graph."""
 
     @property
     def name(self) -> str:
-        """Of the pass: what it does, as verb and object."""
+        """What the pass does, as verb and object."""
 
     def run(self, program: Rewritten, /) -> bool:
-        """Rewrites the graph; True when something changed."""
+        """Rewrites the program's graph; True if something changed."""
 
 
 Pass = GraphPass[Compilation]
@@ -118,22 +118,22 @@ Pass = GraphPass[Compilation]
 
 
 class OrderedPass(GraphPass[Rewritten], Protocol[Rewritten]):
-    """A pass of a pipeline, which says what has to hold in front of it and what holds behind it."""
+    """A pass of a pipeline, with the facts that hold before and after it."""
 
     @property
     def requires(self) -> Sequence[str]:
-        """What earlier passes have to ensure."""
+        """Facts that earlier passes have to ensure."""
 
     @property
     def ensures(self) -> Sequence[str]:
-        """What holds behind it."""
+        """Facts that hold after it."""
 
 
 def in_order(*passes: OrderedPass[Rewritten]) -> tuple[OrderedPass[Rewritten], ...]:
-    """The passes, each of which has what it requires from those in front of it.
+    """Checks that each pass has what it requires from those before it, and returns them.
 
     Raises:
-        ValueError: a pass stands there twice, or lacks what it requires.
+        ValueError: a pass is there twice, or lacks what it requires.
     """
     names, ensured = set[str](), set[str]()
     for step in passes:
@@ -151,13 +151,18 @@ def in_order(*passes: OrderedPass[Rewritten]) -> tuple[OrderedPass[Rewritten], .
 def run_passes(
     passes: Sequence[GraphPass[Program]], program: Program, listen: GraphListener | None = None
 ) -> list[str]:
-    """Runs `passes` in order and returns the names of those that changed the graph.
+    """Runs passes in order and checks the graph after each.
 
     Args:
-        listen: called behind each pass.
+        passes: the passes.
+        program: what they rewrite.
+        listen: called after each pass.
+
+    Returns:
+        Names of the passes that changed the graph.
 
     Raises:
-        PassError: a pass failed other than by an error for the user, or left a broken graph.
+        PassError: a pass failed other than by an error for the user, or left an invalid graph.
     """
     changed: list[str] = []
     done: list[str] = []
@@ -182,6 +187,7 @@ def run_passes(
 
 
 def _check(graph: ir.Graph) -> None:
+    """Raises ValueError if a value is read before its producer, or an output has none."""
     known = {id(value) for value in (*graph.inputs, *graph.initializers.values())}
     for node in graph:
         for value in node.inputs:

@@ -1,4 +1,4 @@
-"""The passes that every program goes through, in order."""
+"""The passes over every program, in order."""
 
 from __future__ import annotations
 

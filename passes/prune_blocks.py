@@ -1,9 +1,9 @@
-"""Clears the blocks of control flow of what their results do not need.
+"""Removes from the blocks of control flow what their results do not need.
 
-if(p, x, w) {then: y = relu(x); z = exp(w); yield y}  ->  if(p, x) {then: y = relu(x); yield y}
+    if(p, x, w) {then: y = relu(x); z = exp(w); yield y}  ->  if(p, x) {then: y = relu(x); yield y}
 
-Values that no block reads any longer are no longer handed in, and a copy that a block yields gives
-way to what it is a copy of.
+Captured values that no block reads are removed, and a copy that a block yields is replaced by its
+source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddle_ipu.passes.pass_base import Compilation
 
 
 class PruneBlocks:
-    """Drops dead operators of blocks and values that are handed in for nothing."""
+    """Removes dead operators of blocks, and captured values that no block reads."""
 
     name = "prune_blocks"
     requires = ("forward only",)
@@ -40,7 +40,7 @@ def _prune_nodes(graph: ir.Graph) -> bool:
 
 
 def _replace_writes(block: ir.Graph) -> bool:
-    """Reads what a write in place writes; ``carry_writes`` has made results of the writes."""
+    """Redirects reads of ``assign_out_`` to its source; ``carry_writes`` has made it a result."""
     writes = [node for node in block if node.op_type == "assign_out_"]
     for node in writes:
         source = node.inputs[0]
@@ -54,7 +54,7 @@ def _replace_writes(block: ir.Graph) -> bool:
 
 
 def _yield_sources(block: ir.Graph) -> bool:
-    """Yields what a copy was made of: blocks of a ProgramDesc assign to what they give."""
+    """Yields the sources of copies: blocks of a ProgramDesc assign to their results."""
     changed = False
     for at, value in enumerate(block.outputs):
         node = value.producer()
@@ -82,7 +82,7 @@ def _drop_dead(block: ir.Graph) -> bool:
 
 
 def _drop_captures(node: ir.Node) -> bool:
-    """Takes away operands whose stand-ins no block reads or yields."""
+    """Removes captured operands whose block inputs are neither read nor yielded."""
     *before, count = dialect.attribute(node, "input_segments")
     blocks = dialect.blocks(node)
     arguments = len(blocks[0].inputs) - count

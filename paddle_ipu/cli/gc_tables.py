@@ -46,7 +46,13 @@ def _on_board(ipu: int) -> int:
 
 
 def device_facts(partition: Mapping[str, Any], number: int, gcd: int, host: str) -> dict[str, str]:
-    """What ``gc-info -d N -i`` prints, as far as an IPU Model has it.
+    """What ``gc-info -d N -i`` prints, as far as the IPU Model has it.
+
+    Args:
+        partition: the V-IPU partition's record.
+        number: the number of the device in it.
+        gcd: the Graph Compile Domain that asks.
+        host: the IPUoF host to report.
 
     Raises:
         IndexError: there is no such device.

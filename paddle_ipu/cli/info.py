@@ -68,7 +68,16 @@ def collect() -> dict[str, Any]:
 def choose(
     paddle: Mapping[str, Any], xla: Mapping[str, Any], sdk: Mapping[str, Any]
 ) -> dict[str, str | None]:
-    """What would run a compiled program, and why; the device is None if nothing can."""
+    """The device that would run a compiled program, and why.
+
+    Args:
+        paddle: what `info` reports of Paddle.
+        xla: likewise of XLA.
+        sdk: likewise of Graphcore's SDK.
+
+    Returns:
+        ``device``, None if nothing can run a program, and ``reason``.
+    """
     if not paddle["patched"]:
         return {"device": None, "reason": f"Paddle is not patched: {paddle['problem']}"}
     try:

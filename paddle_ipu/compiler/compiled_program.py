@@ -71,9 +71,15 @@ class IpuCompiledProgram:
         ipu_strategy: paddle.static.IpuStrategy,
         passes: Sequence[Pass],
     ) -> IpuCompiledProgram:
-        """For this package's own frontends: a compiler that runs some passes before all others.
+        """A compiler with passes that run before all others, for this package's own frontends.
 
-        Without it a program is as the user declared it, and options must not contradict its batch.
+        Its program may have another batch than the options say, which is not checked.
+
+        Args:
+            program: as of the class.
+            scope: as of the class.
+            ipu_strategy: as of the class.
+            passes: the passes.
         """
         compiler = cls(program, scope, ipu_strategy)
         compiler._first_passes = passes

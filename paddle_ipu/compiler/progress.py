@@ -63,7 +63,16 @@ def _log_tenths(done: int, total: int) -> None:
 
 
 def between(progress: Percent, first: float, last: float) -> Percent:
-    """The progress of a part, 0 to 100, as that of the whole from `first` to `last` percent."""
+    """A progress callback for one part of a whole.
+
+    Args:
+        progress: the callback of the whole, in percent.
+        first: percentage of the whole when the part begins.
+        last: percentage of the whole when it ends.
+
+    Returns:
+        The callback of the part, in percent of the part.
+    """
     return lambda percent: progress(first + (last - first) * min(percent, 100.0) / 100)
 
 

@@ -45,18 +45,25 @@ class Region:
 
 
 def captured_by(regions: Iterable[Region]) -> list[ir.Value]:
-    """The values outside that regions read, each once, in the order of their first use."""
-    found: dict[int, ir.Value] = {}
+    """The outer values that regions read, each once, in the order of their first use."""
+    captured: dict[int, ir.Value] = {}
     for region in regions:
         for key, (outer, _) in region.captured.items():
-            found.setdefault(key, outer)
-    return list(found.values())
+            captured.setdefault(key, outer)
+    return list(captured.values())
 
 
 def condition(
     cond: ir.Value, then: Region, otherwise: Region, outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """An ``if`` node."""
+    """An ``if`` node.
+
+    Args:
+        cond: the condition, of one element.
+        then: the block for true.
+        otherwise: the block for false, with as many results.
+        outputs: the node's results, as many too.
+    """
     captured = captured_by((then, otherwise))
     return _node(
         "if",
@@ -74,7 +81,14 @@ def condition(
 def loop(
     cond: ir.Value, carried: Sequence[ir.Value], body: Region, outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """A ``while`` node."""
+    """A ``while`` node.
+
+    Args:
+        cond: the condition before the first iteration.
+        carried: the initial values of the loop variables.
+        body: the block; its results are the next condition, then the next loop variables.
+        outputs: the node's results, the loop variables at the end.
+    """
     captured = captured_by((body,))
     return _node(
         "while",
@@ -91,7 +105,17 @@ def loop(
 def selection(
     mask: ir.Value, otherwise: ir.Value, then: ir.Value, output: ir.Value
 ) -> tuple[ir.Node, ir.Node]:
-    """What a mask of 0 or 1 chooses: a cast of the mask, and an ``if`` that hands a value on."""
+    """A selection by a mask of one element, as a cast to bool and an ``if``.
+
+    Args:
+        mask: 0 or 1.
+        otherwise: the result for 0.
+        then: the result for 1.
+        output: the result.
+
+    Returns:
+        (the cast, the ``if`` node).
+    """
     cond = ir.Value(
         name=f"{output.name}.mask", shape=mask.shape, type=ir.TensorType(dialect.DTYPES["bool"])
     )
@@ -105,7 +129,13 @@ def selection(
 def backward(
     op_type: str, operands: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """An ``if_grad`` or ``while_grad`` node: it only says which values it reads."""
+    """An ``if_grad`` or ``while_grad`` node, which only records the values it reads.
+
+    Args:
+        op_type: its type.
+        operands: the values it reads.
+        outputs: its results.
+    """
     return _node(op_type, operands, [], outputs, ())
 
 

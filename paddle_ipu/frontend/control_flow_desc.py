@@ -118,10 +118,15 @@ def _condition(reader: Reader, operator: Operator, slot: str) -> tuple[str, ir.V
 
 
 def written_outside(desc: ProgramDesc, block: int, around: Sequence[int] = ()) -> list[str]:
-    """The tensors of the blocks around it that a block writes, in the order of the writes.
+    """The outer tensors that a block writes, in the order of the writes.
+
+    Args:
+        desc: the program.
+        block: index of the block.
+        around: indices of the blocks that contain it.
 
     Raises:
-        InvalidProgramError: the block is inside itself, or there is none of that number.
+        InvalidProgramError: the block contains itself, or its index does not exist.
     """
     if block in around or not 0 <= block < len(desc.blocks):
         raise InvalidProgramError(

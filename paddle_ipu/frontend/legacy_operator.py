@@ -102,7 +102,14 @@ class Operator:
     def beside(
         self, type: str, source: str, result: str, attributes: Mapping[str, Any]
     ) -> Operator:
-        """Another operator, from X to Out, that the same call of the user stands for."""
+        """An operator from X to Out with this one's common attributes and call stack.
+
+        Args:
+            type: its type.
+            source: the variable of X.
+            result: the variable of Out.
+            attributes: attributes of its own.
+        """
         common = {name: self.attributes[name] for name in COMMON if name in self.attributes}
         return Operator(
             type, {"X": [source]}, {"Out": [result]}, {**common, **attributes}, self.callstack

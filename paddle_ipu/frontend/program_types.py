@@ -24,7 +24,12 @@ class PirType(Protocol):
 
 
 class PirTensorType(Protocol):
-    """The type of a tensor; -1 is a dimension known only at run time."""
+    """The type of a tensor.
+
+    Attributes:
+        dtype: the element type.
+        shape: the dimensions; -1 is one known only at run time.
+    """
 
     @property
     def dtype(self) -> object: ...
@@ -40,7 +45,12 @@ class PirListType(Protocol):
 
 
 class PirValue(PirTensorType, Protocol):
-    """A result, an operand, or the absence of one."""
+    """A result, an operand, or the absence of one.
+
+    Attributes:
+        stop_gradient: no gradient passes it.
+        id: its identity, equal for equal values.
+    """
 
     stop_gradient: bool
 
@@ -54,7 +64,7 @@ class PirValue(PirTensorType, Protocol):
 
 
 class PirOperation(Protocol):
-    """An operator; its attributes are what Python values Paddle has for them."""
+    """An operator; ``attrs()`` has its attributes as Python values."""
 
     def name(self) -> str: ...
     def attrs(self) -> dict[str, Any]: ...
@@ -67,12 +77,16 @@ class PirOperation(Protocol):
 
 
 class PirBlock(Protocol):
-    """A list of operators."""
+    """A sequence of operators.
+
+    Attributes:
+        ops: the operators, in the order they run.
+    """
 
     @property
     def ops(self) -> Sequence[PirOperation]: ...
     def args(self) -> Sequence[PirValue]:
-        """The values that come in from outside, in a loop's body for instance."""
+        """The block's arguments, in a loop's body for instance."""
 
 
 class PirProgram(Protocol):

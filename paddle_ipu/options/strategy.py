@@ -271,7 +271,7 @@ class Strategy(Protocol):
         micro_batch_size: int = ...,
         enable_manual_shard: bool = ...,
     ) -> None:
-        """Sets options of the graph."""
+        """Sets options of the graph, those of the arguments' names."""
 
     def set_precision_config(self, enable_fp16: bool = ...) -> None:
         """Sets options of precision."""

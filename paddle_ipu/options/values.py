@@ -25,11 +25,16 @@ UINT64_MAX = 2**64 - 1
 
 
 class Mismatch(Exception):  # noqa: N818 - never leaves this package
-    """A value does not fit; the text says which part of it, and is empty for a plain scalar."""
+    """A value does not fit. The text says which part of it, and is empty for a plain scalar."""
 
 
 class Valid(ABC):
-    """The values that an option takes. Immutable; one instance may serve many options."""
+    """The values that an option accepts. Immutable; one instance can serve several options.
+
+    Attributes:
+        kind: the name of the kind, for documentation.
+        value_type: what `get_option` returns as ``type``.
+    """
 
     kind: ClassVar[str]
     value_type: ClassVar[str]
@@ -37,36 +42,52 @@ class Valid(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The values, in words that follow "expected"."""
+        """The values in words, to follow "expected"."""
 
     @abstractmethod
     def check(self, value: object) -> Stored:
-        """The value as it is stored.
+        """Checks a value that a user sets.
+
+        Returns:
+            The value in the form that is stored.
 
         Raises:
             Mismatch: it does not fit.
         """
 
     def example(self, value: object, default: Stored) -> Stored:
-        """A value that fits, near the rejected ``value`` where that makes sense."""
+        """A value that fits, for the error message: near the rejected `value`, else `default`."""
         return default
 
     def merge(self, old: Stored, new: Stored) -> Stored:
-        """What is stored when ``new`` is set over ``old``; neither is changed."""
+        """The stored value after setting `new` over `old`; neither is modified."""
         return new
 
     def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
-        """Writes a value on a PopART settings object."""
+        """Writes a value to a PopART settings object.
+
+        Args:
+            target: the object.
+            attribute: the name of its attribute.
+            value: the stored value.
+            enum: looks up members of PopART's enums.
+        """
         setattr(target, attribute, value)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """An integer of Python's or NumPy's, and not a bool."""
+    """Whether a value is an integer of Python's or NumPy's, and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def nearest(value: object, names: Sequence[str], default: Stored) -> Stored:
-    """The name that looks most like `value`, upper or lower case; the default where none does."""
+    """The most similar of some names, for an error message.
+
+    Args:
+        value: the rejected value; case does not matter.
+        names: the accepted names.
+        default: the result if none is similar.
+    """
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(str(value).lower(), by_lower, n=1)
     return by_lower[close[0]] if close and isinstance(value, str) else default
@@ -74,7 +95,7 @@ def nearest(value: object, names: Sequence[str], default: Stored) -> Stored:
 
 @dataclass(frozen=True)
 class Flag(Valid):
-    """True or False. An int is refused: 1 for True hides an option meant as a count."""
+    """True or False. An int is refused: it may be a count meant for another option."""
 
     kind: ClassVar[str] = "bool"
     value_type: ClassVar[str] = "bool"

@@ -70,7 +70,13 @@ def _run(
 
 
 def tabulate(case: Case, examined: Examination, report: VerificationReport) -> None:
-    """Fills the report's table of operators, and that of loss scales where gradients are half."""
+    """Adds the table of operators to a report, and that of loss scales if gradients are half.
+
+    Args:
+        case: the verified program and its state.
+        examined: the values of both sides.
+        report: the report, which is modified; its tolerances are used.
+    """
     by_drift = None if case.on_cpu else report.max_drift
     rows = bisection.drift_table(
         case.forward, examined.got, examined.expected, rtol=report.rtol, atol=report.atol,

@@ -31,7 +31,16 @@ def first_micro_batch(results: Results) -> int | None:
 
 
 def in_variables(case: Case, variables: State, micro_batch: int) -> NotFinite | None:
-    """The first trained variable or state that is not finite after a micro-batch's update."""
+    """The first trained variable or state that is not finite after a micro-batch's update.
+
+    Args:
+        case: the verified program.
+        variables: the variables after the update.
+        micro_batch: its number, for the report.
+
+    Returns:
+        The finding, None if all are finite.
+    """
     optimizer = case.forward.optimizer
     for update in () if optimizer is None else optimizer.updates:
         for name in (update.parameter, *update.states.values()):

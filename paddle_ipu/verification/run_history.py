@@ -121,7 +121,13 @@ class Run:
 
 
 def runs(case: Case, history: RunHistory, steps: int) -> Iterator[Run]:
-    """The IPU's runs of a history one by one; several are run again."""
+    """The IPU's runs of a history, one by one.
+
+    Args:
+        case: the verified program and its state before the first run.
+        history: what was recorded; it has the results of a single run.
+        steps: the number of runs; if several, they are repeated on the IPU Model.
+    """
     if steps == 1:
         after = {**case.state, **history.variables}
         yield Run(0, case.state, after, history.results)

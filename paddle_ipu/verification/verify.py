@@ -304,9 +304,15 @@ def state_of(
     scope: paddle.static.Scope,
     forward: bisection.Forward,
 ) -> State:
-    """Copies of the program's variables in a scope, with the scheduler's present rate.
+    """Copies of a program's variables in a scope, with the scheduler's current learning rate.
 
-    With automatic loss scaling also the variable that keeps its scale.
+    With automatic loss scaling the variable of the loss scale is included.
+
+    Args:
+        program: the program, with its scheduler.
+        duplicate: its copy, which knows the variables' shapes.
+        scope: the scope of the variables.
+        forward: the forward part, which knows the loss scale's variable.
     """
     state: State = {}
     rate_name = programs.learning_rate_name(program)

@@ -1,1 +1,1 @@
-"""What several passes share: roles, the loss, what changes gradients, what updates parameters."""
+"""What several passes share: roles, the loss, gradient changes, parameter updates."""

@@ -1,4 +1,4 @@
-"""Finds the loss of a training program: where it is marked, or where backward begins."""
+"""Finds the loss of a training program: by its role, or as the seed of backward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from paddle_ipu.passes.support import roles
 
 
 def find_loss(graph: ir.Graph, gradients: list[ir.Value]) -> str:
-    """The value that is marked as the loss, or whose gradient backward starts from."""
+    """The name of the loss.
+
+    Args:
+        graph: the whole training program.
+        gradients: raw gradients of parameters, from which backward's seed is searched.
+
+    Raises:
+        InvalidProgramError: there is not exactly one.
+    """
     seeds = dict.fromkeys(roles.losses(graph)) or _backward_seeds(gradients)
     if len(seeds) != 1:
         raise InvalidProgramError(
@@ -25,6 +33,7 @@ def find_loss(graph: ir.Graph, gradients: list[ir.Value]) -> str:
 
 
 def _backward_seeds(gradients: list[ir.Value]) -> dict[str, None]:
+    """Names of values whose gradient is filled with 1, and not computed."""
     seeds: dict[str, None] = {}
     seen: set[int] = set()
     stack = [gradient.producer() for gradient in gradients]
@@ -48,7 +57,7 @@ def _backward_seeds(gradients: list[ir.Value]) -> dict[str, None]:
 
 
 def _gradient_operands(node: ir.Node) -> list[ir.Value]:
-    """The operands of a backward operator that are gradients themselves."""
+    """The operands of a backward operator that are gradients."""
     named = list(dialect.operands(node))
     if str(node.op_type).endswith(("_grad", "_grad_")):
         return [value for name, value in named if value is not None and name.endswith("_grad")]

@@ -1,12 +1,11 @@
-"""Follows a parameter's gradient from the optimizer up to backward, through what changes it.
+"""Traces a parameter's gradient from the optimizer back to backward, through clips and decay.
 
-    add_n(gradient, scale(param, l2))             L2Decay
-    add_n(gradient, scale(sign(param), l1))       L1Decay
-    multiply(gradient, divide(c, maximum(norm, c)))   ClipGradByGlobalNorm
+    add_n(gradient, scale(param, l2))             L2Decay add_n(gradient, scale(sign(param), l1))
+    L1Decay multiply(gradient, divide(c, maximum(norm, c)))   ClipGradByGlobalNorm
     clip_by_norm(gradient) | clip(gradient)       ClipGradByNorm, ClipGradByValue
 
-Paddle clips first and adds the decay to what is left. A program that AMP has converted after
-`minimize` has casts between all of them.
+Paddle clips first and then adds the decay. A program that AMP converted after `minimize` has casts
+between all of them.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from paddle_ipu.popart.paddle_optimizer import Clip
 
 @dataclass(frozen=True, slots=True)
 class GradientChange:
-    """What happens to a gradient between backward and the optimizer.
+    """The changes of a gradient between backward and the optimizer.
 
     Attributes:
-        before: the gradient as backward gives it.
+        before: the gradient that backward computes.
         l1: coefficient of L1 decay.
         l2: coefficient of L2 decay.
         clip: the clip, None without one.
-        group: what tells gradients that are clipped together.
+        group: equal for gradients that are clipped together.
     """
 
     before: ir.Value
@@ -44,7 +43,12 @@ class GradientChange:
 
 
 def follow(gradient: ir.Value, parameter: ir.Value) -> GradientChange:
-    """What has been done to the gradient that an optimizer operator reads."""
+    """The changes of the gradient that an optimizer operator reads.
+
+    Args:
+        gradient: the operator's gradient.
+        parameter: the operator's parameter.
+    """
     l1, l2 = 0.0, 0.0
     decay = _decay(gradient, parameter)
     if decay is not None:
@@ -57,7 +61,7 @@ def follow(gradient: ir.Value, parameter: ir.Value) -> GradientChange:
 
 
 def _decay(gradient: ir.Value, parameter: ir.Value) -> tuple[ir.Value, float, float] | None:
-    """(gradient before regularisation, L1 coefficient, L2 coefficient) where one was added."""
+    """(gradient before regularisation, L1 coefficient, L2 coefficient), None without one."""
     node = _maker(gradient)
     if node is None or node.op_type not in ("add_n", "add") or len(node.inputs) != 2:
         return None
@@ -77,7 +81,7 @@ def _decay(gradient: ir.Value, parameter: ir.Value) -> tuple[ir.Value, float, fl
 
 
 def _before_casts(value: ir.Value | None) -> ir.Value | None:
-    """The value that casts between floats lead from."""
+    """The value before casts between floats."""
     node = None if value is None else value.producer()
     while node is not None and _is_cast_of_floats(node):
         value = node.inputs[0]
@@ -86,13 +90,13 @@ def _before_casts(value: ir.Value | None) -> ir.Value | None:
 
 
 def _maker(value: ir.Value | None) -> ir.Node | None:
-    """The operator that a value comes from, casts between floats left out."""
-    found = _before_casts(value)
-    return None if found is None else found.producer()
+    """The producer of a value, casts between floats skipped."""
+    source = _before_casts(value)
+    return None if source is None else source.producer()
 
 
 def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
-    """(gradient before the clip, the clip, what tells its group) when one was applied."""
+    """(gradient before the clip, the clip, the key of its group), None without a clip."""
     node = _maker(gradient)
     if node is None:
         return None
@@ -113,7 +117,7 @@ def _clip(gradient: ir.Value) -> tuple[ir.Value, Clip, object] | None:
 
 
 def _global_norm_limit(factor: ir.Value | None) -> float | None:
-    """c where `factor` is c / max(norm, c) with norm a square root, else None."""
+    """c if `factor` is ``c / max(norm, c)`` with norm a square root, else None."""
     division = _maker(factor)
     if division is None or division.op_type != "divide":
         return None
@@ -133,38 +137,41 @@ _MIRRORS: Mapping[str, frozenset[str]] = {
     "scale": frozenset({"scale", "add_n", "sign"}),
     "stack": frozenset({"unbind"}),
 }
-"""Operators of forward that stand in backward too -> what reads the value in forward then."""
+"""Operators that backward shares with forward -> the forward operators they are backward of."""
 
 
 def with_gradients(losses: Iterable[ir.Value | None]) -> set[int]:
-    """Ids of the values that backward of the losses gives a gradient."""
-    found: set[int] = set()
+    """Ids of the values that have a gradient in backward of the losses."""
+    differentiated: set[int] = set()
     stack = list(losses)
     while stack:
         value = stack.pop()
-        if value is None or id(value) in found or value.meta.get(dialect.STOPPED):
+        if value is None or id(value) in differentiated or value.meta.get(dialect.STOPPED):
             continue
-        found.add(id(value))
+        differentiated.add(id(value))
         node = value.producer()
         if node is not None and node.op_type not in WITHOUT_GRADIENT:
             stack.extend(node.inputs)
-    return found
+    return differentiated
 
 
 def check_unchanged(raw: ir.Value, parameter: ir.Value, differentiated: Collection[int]) -> None:
-    """Refuses a gradient that something else than a clip or decay has changed.
+    """Refuses a gradient that is changed by something other than a clip or decay.
 
-    The device derives gradients itself and would leave the change out. A program with roles says
-    which operators are backward's. Without, each operator of `_MIRRORS` on the way up must have
-    one of forward on the way down: as backward has one for each of them, one operator more finds
-    none on the longest of these ways.
+    The device derives gradients itself and would ignore the change. A program with roles tells
+    which operators are backward's. In one without, each operator of `_MIRRORS` on the path up must
+    match one of forward on the path down: backward has one for each, so an additional one has no
+    match on the longest of these paths.
 
     Args:
         raw: the gradient that clips and decay are applied to.
-        parameter: whose it is.
+        parameter: its parameter.
         differentiated: ids of the values with a gradient, of :func:`with_gradients`.
+
+    Raises:
+        NotSupported: it is changed.
     """
-    # A gradient, the values whose it may be, and the operator nearest to the optimizer.
+    # (gradient, values it may belong to, the operator on the path nearest to the optimizer).
     stack: list[tuple[ir.Value, tuple[ir.Value, ...], ir.Node | None]] = [(raw, (parameter,), None)]
     summed: set[int] = set()
     while stack:
@@ -193,12 +200,12 @@ def check_unchanged(raw: ir.Value, parameter: ir.Value, differentiated: Collecti
                     "before the optimizer reads it, which is not supported yet. Clips and "
                     "regularizers that are given to the optimizer are."
                 )
-            # Constants are zeros in the place of parts that nothing read.
+            # Constants are zeros for parts that nothing reads.
             stack.extend((v, behind, last or node) for v in operands if not _is_constant(v))
 
 
 def _are_new(operands: Sequence[ir.Value], summed: Collection[int]) -> bool:
-    """Whether none is there twice, as in none of backward's sums."""
+    """Whether no operand occurs twice, as in none of backward's sums."""
     ids = {id(value) for value in operands}
     return len(ids) == len(operands) and ids.isdisjoint(summed)
 
@@ -206,7 +213,7 @@ def _are_new(operands: Sequence[ir.Value], summed: Collection[int]) -> bool:
 def _read_by(
     values: Iterable[ir.Value], kinds: Collection[str], slope: float | None = None
 ) -> tuple[ir.Value, ...]:
-    """The results of the operators of these kinds, with that slope, that read one of the values."""
+    """The results of operators of these kinds, with that slope, that read one of the values."""
     return tuple(
         output
         for value in values
@@ -222,23 +229,23 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def _hands_on(node: ir.Node) -> bool:
-    """Whether control flow of backward only chooses among gradients, as after a cond that does."""
+    """Whether control flow of backward only selects gradients, as after a cond in forward."""
     plain = {"add_n", "full_like", *dialect.CONSTANT_OPS}
-    inner = [found for block in dialect.blocks(node) for found in block]
+    inner = [inner_node for block in dialect.blocks(node) for inner_node in block]
     return node.op_type == "if" and all(
-        found.op_type in plain or _hands_on(found) for found in inner
+        inner_node.op_type in plain or _hands_on(inner_node) for inner_node in inner
     )
 
 
 def _is_cast_of_floats(node: ir.Node) -> bool:
-    """AMP casts gradients; what they lose by it the device loses too, or keeps."""
+    """Whether a node casts floats to floats, as AMP does with gradients."""
     values = (*node.inputs, *node.outputs)
     floats = [v is not None and v.dtype is not None and v.dtype.is_floating_point() for v in values]
     return node.op_type == "cast" and all(floats)
 
 
 def _slope(node: ir.Node) -> float | None:
-    """The factor that the derivative of an operator in `_MIRRORS` has."""
+    """The constant derivative of an operator in `_MIRRORS`."""
     if node.op_type == "scale":
         return scalar_constant(operand(node, "scale"))
     return 0.0 if node.op_type == "sign" else 1.0

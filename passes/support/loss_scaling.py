@@ -1,4 +1,4 @@
-"""Reads AMP's loss scaling: the factor on the loss, how it adapts, and the gradient without it."""
+"""Reads AMP's loss scaling: the factor of the loss, how it adapts, and the unscaled loss."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from paddle_ipu.passes.support.update_operators import Update
 from paddle_ipu.popart.paddle_optimizer import LossScale
 
 LOSS_SCALING = frozenset({"check_finite_and_unscale", "update_loss_scaling"})
-"""Operators that divide gradients by the factor, and that adapt it."""
+"""Operators that divide gradients by the loss scale, and that adapt it."""
 
 
 def loss_scale(node: ir.Node) -> LossScale:
-    """What an operator of `LOSS_SCALING` does, the last one before the optimizer."""
+    """The loss scaling that an operator of `LOSS_SCALING` does, the last before the optimizer."""
 
     def variable(name: str) -> str:
         value = Update(node).required(name)
@@ -35,7 +35,16 @@ def loss_scale(node: ir.Node) -> LossScale:
 
 
 def without_scale(graph: ir.Graph, loss: str, scale: LossScale | None) -> str:
-    """The loss itself, where AMP multiplies it before backward."""
+    """The name of the loss before AMP multiplies it.
+
+    Args:
+        graph: the whole training program.
+        loss: name of the value that backward starts from.
+        scale: the loss scaling; None without one.
+
+    Raises:
+        NotSupported: the loss is not a product with the factor.
+    """
     if scale is None:
         return loss
     for node in graph:

@@ -1,4 +1,4 @@
-"""Nodes that passes put into a graph."""
+"""Nodes that passes insert into a graph."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def new_node(
     near: ir.Node | None = None,
     attributes: Sequence[ir.Attr] = (),
 ) -> ir.Node:
-    """An operator that is placed, and reported to the user, as another one is.
+    """An operator with the placement and the source line of another one.
 
     Args:
         op_type: phi's name.
-        operands: ``x``, and ``y`` where there are two.
-        result: its name is the node's too.
-        near: whose IPU, pipeline stage, role and source line it gets.
-        attributes: of its own.
+        operands: ``x``, or ``x`` and ``y``.
+        result: the result; its name becomes the node's.
+        near: the node whose IPU, pipeline stage, role and source line are copied.
+        attributes: further attributes.
     """
     copied = [] if near is None else [near.attributes[k] for k in _PLACE if k in near.attributes]
     node = ir.Node(

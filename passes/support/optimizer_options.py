@@ -1,6 +1,6 @@
-"""What the strategy's options change of the optimizer that a program describes.
+"""Changes that the strategy's options make to the optimizer of a program.
 
-They are PopART's; Paddle's own rules follow them as far as they have a meaning there.
+The options are PopART's; Paddle's own rules follow them as far as they have a meaning there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TYPES = {"FLOAT": "float32", "FLOAT16": "float16"}
 
 
 def with_options(optimizer: PaddleOptimizer, options: Mapping[str, Any]) -> PaddleOptimizer:
-    """The optimizer with what the options of the group "Optimizer" ask for."""
+    """The optimizer as the options of the group "Optimizer" change it."""
     return replace(
         optimizer,
         updates=tuple(_with_options(update, options) for update in optimizer.updates),
@@ -43,7 +43,7 @@ def _with_options(update: ParameterUpdate, options: Mapping[str, Any]) -> Parame
 
 
 _OWN_DECAY = {"adamw": "coeff", "lamb": "weight_decay"}
-"""Rules that decay the weight itself -> the number that says how much."""
+"""Rules that decay the weight itself -> the setting that is its coefficient."""
 
 
 def _decayed(update: ParameterUpdate, mode: str) -> ParameterUpdate:
@@ -57,7 +57,7 @@ def _decayed(update: ParameterUpdate, mode: str) -> ParameterUpdate:
         moved = _with_own(update, own, 0.0, update.l2 + update.settings[own])
         if "always_adapt" not in update.settings or not update.settings[own]:
             return moved
-        # Without a decay of its own Lamb would no longer scale its steps.
+        # Without weight_decay Lamb scales its steps only with always_adapt.
         return replace(moved, settings={**moved.settings, "always_adapt": 1.0})
     return update
 

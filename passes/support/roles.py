@@ -1,7 +1,7 @@
-"""What Paddle made an operator for, where the program says so.
+"""The role of an operator in training, if the program has roles.
 
-ProgramDesc programs give every operator a role; PIR programs give none, and passes then go by
-structure. The values are those of ``OpRole`` in Paddle's ``op_proto_maker.h``; they are bits.
+ProgramDesc programs give every operator a role; PIR programs give none, and passes go by structure.
+The values are the bits of ``OpRole`` in Paddle's ``op_proto_maker.h``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ FORWARD, BACKWARD, OPTIMIZE, RPC, DIST, LR_SCHED, LOSS = 0, 1, 2, 4, 8, 16, 256
 
 
 def role_of(node: ir.Node) -> int | None:
-    """The role, None in a program without roles."""
-    found = attribute(node, OP_ROLE)
-    return None if found is None else int(found)
+    """The role of a node; None in a program without roles."""
+    role = attribute(node, OP_ROLE)
+    return None if role is None else int(role)
 
 
 def is_training_only(node: ir.Node) -> bool | None:
-    """Whether it belongs to backward or the optimizer; None in a program without roles."""
+    """Whether a node belongs to backward or the optimizer; None in a program without roles."""
     role = role_of(node)
     return None if role is None else bool(role & (BACKWARD | OPTIMIZE))
 
 
 def losses(graph: ir.Graph) -> list[str]:
-    """The values that the program marks as losses: none in a program without roles.
+    """Names of the values that the program marks as losses; none in a program without roles.
 
-    Where an operator was written with several, only the last is a loss.
+    Of the results of one operator only one is a loss: one whose gradient is a seed of backward.
     """
     marked = [node for node in graph if role_of(node) == LOSS]
     inner = {id(value) for node in marked for value in node.inputs}
@@ -38,12 +38,12 @@ def losses(graph: ir.Graph) -> list[str]:
         for node in graph
         if role_of(node) == LOSS | BACKWARD
     }
-    found: list[str] = []
+    loss_names: list[str] = []
     for node in marked:
         names = [str(value.name) for value in node.outputs if id(value) not in inner]
-        found += [name for name in names if name in seeded] or names[:1]
-    return found
+        loss_names += [name for name in names if name in seeded] or names[:1]
+    return loss_names
 
 
 GRADIENT_MARK = "@GRAD"
-"""Behind a variable's name, in ProgramDesc programs: its gradient."""
+"""Suffix of a variable's name, in ProgramDesc programs: its gradient."""

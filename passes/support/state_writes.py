@@ -1,11 +1,11 @@
-"""Finds what forward writes to the variables a program keeps, and lets later readers see it.
+"""Finds what forward writes to the variables that a program keeps, and redirects later reads.
 
-    batch_norm_(x, mean, variance)           mean_out is mean's value in the next run
-    y = increment_(count);  z = count * 2    z reads y
+    batch_norm_(x, mean, variance)           mean_out is mean's value in the next run y =
+    increment_(count);  z = count * 2    z reads y
 
-A PIR program has one value for each version of a variable, but in-place operators write on the
-memory of an operand, and who reads that operand afterwards reads what was written. ProgramDesc
-programs name the variable of each value; their reader has put readers in order already.
+A PIR program has one value for each version of a variable, but in-place operators write to the
+memory of an operand: later readers of the operand read what was written. ProgramDesc programs name
+the variable of each value; their reader has resolved versions already.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ IN_PLACE: Mapping[str, Mapping[str, int]] = {
     "set_value_with_tensor_": {"x": 0},
     "sync_batch_norm_": _STATISTICS,
 }  # fmt: skip
-"""Operators of PIR that write operands -> each such operand and the result it becomes."""
+"""In-place operators of PIR -> overwritten operand -> index of the result."""
 
 _LOSS_SCALING = frozenset({"check_finite_and_unscale_", "update_loss_scaling_"})
 
@@ -53,7 +53,7 @@ class Writes:
 
     Attributes:
         states: parameter or state -> its value in the next run.
-        newest: any overwritten value of a PIR program, states included -> what it holds at last.
+        newest: any overwritten value of a PIR program, states included -> the last value.
     """
 
     states: Mapping[str, ir.Value]
@@ -63,11 +63,11 @@ class Writes:
 def find(compilation: Compilation) -> Writes:
     """What forward writes to parameters and states, and to other values of a PIR program.
 
-    Readers of what an in-place operator has written are changed to read its result. Writes beside
-    the optimizer are no part of forward; those of the optimizer itself are ``extract_optimizer``'s.
+    Readers after an in-place operator are redirected to its result. The optimizer's own writes are
+    left to ``extract_optimizer``.
 
     Raises:
-        NotSupported: a write to a parameter that the optimizer updates too, or one that stands
+        NotSupported: a write to a parameter that the optimizer updates too, or one of an operator
             beside the optimizer's updates.
     """
     graph = compilation.graph
@@ -77,23 +77,23 @@ def find(compilation: Compilation) -> Writes:
         if value.meta.get(dialect.ROLE) in (dialect.PARAMETER, dialect.STATE)
     }
     if any(roles.role_of(node) is not None for node in graph):
-        found = newest = _by_variable(graph, kept, training=compilation.training)
+        final = newest = _by_variable(graph, kept, training=compilation.training)
     else:
         newest = _by_operand(graph)
-        found = {name: value for name, value in newest.items() if name in kept}
+        final = {name: value for name, value in newest.items() if name in kept}
     trained = {
         str(parameter.meta.get(dialect.VARIABLE, parameter.name))
         for node in graph
         if compilation.training and is_update(node)
         for parameter in updated(node)
     }
-    for name in found:
+    for name in final:
         if name in trained:
             raise NotSupported(
-                f"{_place(found[name])} writes {name!r}, which the optimizer updates too. Only one "
+                f"{_place(final[name])} writes {name!r}, which the optimizer updates too. Only one "
                 "of them can: stop the gradient of the parameter, or write to another variable."
             )
-    return Writes(found, newest)
+    return Writes(final, newest)
 
 
 def _place(value: ir.Value) -> str:
@@ -103,7 +103,7 @@ def _place(value: ir.Value) -> str:
 
 
 def _by_operand(graph: ir.Graph) -> dict[str, ir.Value]:
-    """The writes of a PIR program: overwritten value -> what it holds at last."""
+    """The writes of a PIR program: overwritten value -> its last value."""
     origin: dict[int, ir.Value] = {}
     newest: dict[int, ir.Value] = {}
     versions: dict[str, list[ir.Value]] = {}
@@ -125,7 +125,7 @@ def _by_operand(graph: ir.Graph) -> dict[str, ir.Value]:
 
 
 def overwritten(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """(operand, the result that is written over it), for each operand that a node overwrites."""
+    """(operand, the result that overwrites it), for each operand that a node overwrites."""
     if str(node.op_type) in ("batch_norm_", "sync_batch_norm_") and uses_running_statistics(node):
         return
     for name, position in IN_PLACE.get(str(node.op_type), {}).items():
@@ -139,7 +139,7 @@ def overwritten(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
 
 
 def uses_running_statistics(node: ir.Node) -> bool:
-    """Whether a batch normalisation reads its running statistics, and leaves them as they are."""
+    """Whether a batch normalisation reads its running statistics and does not update them."""
     is_test = bool(dialect.attribute(node, "is_test", 0))
     batch_in_test = bool(dialect.attribute(node, "trainable_statistics", 0))
     return (is_test and not batch_in_test) or bool(dialect.attribute(node, "use_global_stats", 0))
@@ -149,8 +149,8 @@ def _by_variable(
     graph: ir.Graph, kept: Mapping[str, ir.Value], *, training: bool
 ) -> dict[str, ir.Value]:
     """The writes of a ProgramDesc program."""
-    found: dict[str, ir.Value] = {}
-    # Adamax leaves the power of its beta to an operator of its own.
+    writes: dict[str, ir.Value] = {}
+    # Adamax updates the power of its beta by a separate operator.
     own = {
         value.meta.get(dialect.VARIABLE)
         for node in graph
@@ -174,5 +174,5 @@ def _by_variable(
                     "which is not supported: keep averages of weights in Python, or in a program "
                     "for the CPU."
                 )
-            found[name] = value
-    return found
+            writes[name] = value
+    return writes

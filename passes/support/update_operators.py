@@ -1,4 +1,4 @@
-"""Paddle's optimizer operators: which they are, and what each says of the parameters it updates."""
+"""Paddle's optimizer operators: which they are, and the settings of each parameter's update."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OPTIMIZER_OPS = frozenset(
 """Every operator with which Paddle 3.3 updates a parameter."""
 
 _MERGED: Mapping[str, str] = {"merged_adam": "adam", "merged_momentum": "momentum"}
-"""Operators that update several parameters -> the rule they follow."""
+"""Operators that update several parameters -> the rule of each update."""
 
 
 def is_update(node: ir.Node) -> bool:
-    """Whether a node updates a parameter: Paddle's optimizers, and what is marked as one."""
+    """Whether a node updates a parameter, by its type or its role."""
     if node.op_type in OPTIMIZER_OPS:
         return True
     role = roles.role_of(node)
@@ -53,20 +53,22 @@ def updated(node: ir.Node) -> list[ir.Value]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One parameter's share in an optimizer operator; merged operators update several.
+    """One parameter's update by an optimizer operator; merged operators have several.
 
     Attributes:
         node: the operator.
-        index: the parameter's place in the operator's lists.
+        index: the parameter's index in the operator's lists.
     """
 
     node: ir.Node
     index: int = 0
 
     def operand(self, name: str) -> ir.Value | None:
-        """The parameter's operand of that name; a list of one serves all parameters."""
-        found = [value for given, value in dialect.operands(self.node) if given == name]
-        return None if not found else found[min(self.index, len(found) - 1)]
+        """The parameter's operand of that name; a list of one is shared by all parameters."""
+        values = [
+            value for operand_name, value in dialect.operands(self.node) if operand_name == name
+        ]
+        return None if not values else values[min(self.index, len(values) - 1)]
 
     def required(self, name: str) -> ir.Value:
         """The operand of that name.
@@ -80,48 +82,48 @@ class Update:
         return value
 
     def number(self, name: str) -> float:
-        """A hyper-parameter: an attribute or a constant operand, which Paddle keeps as float32.
+        """A hyper-parameter: an attribute or a constant operand, rounded to float32 as in Paddle.
 
         Raises:
-            NotSupported: an operand that is no constant.
+            NotSupported: the operand is not constant.
         """
         if name in self.node.attributes:
-            given = attribute(self.node, name)
-            one = given if isinstance(given, (int, float)) else given[self.index]
+            setting = attribute(self.node, name)
+            one = setting if isinstance(setting, (int, float)) else setting[self.index]
             return float(np.float32(one))
-        found = scalar_constant(operand(self.node, name))
-        if found is None:
+        scalar = scalar_constant(operand(self.node, name))
+        if scalar is None:
             raise NotSupported(
                 f"{describe(self.node)}: {name} must be a number, got a tensor computed in the "
                 "program."
             )
-        return found
+        return scalar
 
     def range(self, name: str) -> tuple[float, float]:
         """A hyper-parameter of two numbers, a constant operand.
 
         Raises:
-            NotSupported: an operand that is no constant.
+            NotSupported: the operand is not constant.
         """
         value = self.required(name)
         node = value.producer()
         # Paddle writes it over a constant of zeros.
         written = node is not None and node.op_type == "assign_value_"
-        found = attribute(node, "values") if written and node else constant(value)
-        if found is None or np.size(found) != 2:
+        pair = attribute(node, "values") if written and node else constant(value)
+        if pair is None or np.size(pair) != 2:
             raise NotSupported(
                 f"{describe(self.node)}: {name} must be two numbers, got a tensor computed in the "
                 "program."
             )
-        low, high = np.asarray(found, np.float32).reshape(2)
+        low, high = np.asarray(pair, np.float32).reshape(2)
         return float(low), float(high)
 
     @property
     def rule(self) -> str:
-        """The rule that the operator follows.
+        """The update rule of the operator, a key of ``RULES``.
 
         Raises:
-            NotSupported: there is none for the operator, or not with these attributes.
+            NotSupported: the operator has none, or not with these attributes.
         """
         operator = str(self.node.op_type).rstrip("_")
         rule = _MERGED.get(operator, operator)
@@ -149,20 +151,20 @@ class Update:
 
     @property
     def _has_sparse_gradient(self) -> bool:
-        """Whether Paddle keeps the gradient as rows: lazy_mode is about those alone."""
+        """Whether Paddle's gradient is sparse: ``lazy_mode`` matters to no other."""
         return any(
             use.node.op_type == "embedding" and attribute(use.node, "sparse", 0)
             for use in self.required("param").uses()
         )
 
     def settings(self) -> Mapping[str, float]:
-        """The rule's numbers."""
+        """The rule's hyper-parameters."""
         return _SETTINGS[self.rule](self)
 
     def states(self) -> dict[str, str]:
         """State or power of the rule -> its variable in the scope.
 
-        Half parameters of ``multi_precision`` have a float32 one beside them.
+        With ``multi_precision`` a half parameter has a float32 master too.
         """
         rule = RULES[self.rule]
         names = [
@@ -177,7 +179,7 @@ class Update:
 
 
 def updates_of(node: ir.Node) -> list[Update]:
-    """The updates of an optimizer operator."""
+    """The updates of an optimizer operator, one for each parameter."""
     return [Update(node, index) for index in range(max(1, len(updated(node))))]
 
 

@@ -157,7 +157,13 @@ def list_slot(name: str) -> Slot:
 
 
 def full(name: str, dtype: FullDtype, default: Default = REQUIRED) -> Constant:
-    """An attribute that becomes an operand: the result of a ``full`` of `dtype`."""
+    """An attribute that becomes an operand: the result of a ``full``.
+
+    Args:
+        name: the attribute in a ProgramDesc.
+        dtype: of the ``full``.
+        default: if the ProgramDesc omits it; by default it may not.
+    """
     return Constant(Attribute(name, default), dtype)
 
 

@@ -32,11 +32,17 @@ from paddle_ipu.frontend.vocabulary.row import Attribute, Operand, Result, Row, 
 def attribute_value(
     operator: Operator, name: str, attribute: Attribute, may_be_tensor: bool = False
 ) -> Any:
-    """The value an attribute has in the dialect; `Variables` only where it may be a tensor.
+    """The value that an attribute has in the dialect.
+
+    Args:
+        operator: the ProgramDesc operator.
+        name: the attribute or operand in the dialect.
+        attribute: the attribute in the ProgramDesc.
+        may_be_tensor: a computed attribute is accepted, and returned as `Variables`.
 
     Raises:
-        NotSupported: it is a tensor where phi takes a number only.
-        InvalidProgramError: the operator lacks it, or its dtype is none of framework.proto's.
+        NotSupported: it is computed, and may not be.
+        InvalidProgramError: the operator lacks it, or framework.proto does not have its dtype.
     """
     value = operator.attributes.get(attribute.name, attribute.default)
     if value is None:
