@@ -12,8 +12,11 @@ from tests.differential.training.choices import Choice
 from tests.differential.training.explore import Outcome, explore, shrunk, tried
 from tests.differential.training.recipe import Training, drawn
 
+pytestmark = pytest.mark.newest
+
 CASES, SEED = 5, 1
-LEAST_THAT_AGREE = 4
+LEAST_THAT_AGREE = 2
+"""Older versions of Paddle refuse some."""
 
 PLAIN = Training(7, Choice("rows"), (Choice("linear"),), Choice("mse_loss"), Choice("Adam"), runs=2)
 
