@@ -214,6 +214,11 @@ class TranslationContext:
                     f"{value.name!r} is an array of tensors, and it takes a tensor: read one by "
                     "array_read, or all as one by tensor_array_to_tensor."
                 )
+            if key not in self.constants:
+                raise NotSupported(
+                    f"{dialect.describe(value.producer() or self.node)}: its result {value.name} "
+                    "cannot be read; compute it apart."
+                )
             self.tensors[key] = self.const(self.constants[key])
         return self.tensors[key]
 

@@ -326,12 +326,14 @@ def class_center_sample(context: TranslationContext) -> list[str]:
 @translator("shuffle_batch", emits=("paddle_ipu.SeededPermutation", "Reshape", "Gather"))
 def shuffle_batch(context: TranslationContext) -> list[str]:
     """Rows in an order that the operand ``seed`` decides, that order, and the next seed."""
-    x = context.input("x")
+    x, seed = context.input("x"), context.input("seed")
+    if product(context.shape(seed)) != 1:
+        raise context.refuse(f"its seed must be one number, got shape {context.shape(seed)}.")
     shape = context.shape(x)
     rows = product(shape[:-1])
     written_as(context, 1, "int64")
     written_as(context, 2, "int64")
-    order, seed = context.extension("SeededPermutation", [context.input("seed")], {"n": rows}, 2)
+    order, seed = context.extension("SeededPermutation", [seed], {"n": rows}, 2)
     flat = context.reshape(x, [rows, shape[-1]])
     return [context.reshape(context.onnx.gather([flat, order], 0), shape), order, seed]
 

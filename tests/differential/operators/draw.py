@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.differential.operators import examples, values
-from tests.differential.operators.domains import ATTRIBUTES, OPERANDS
+from tests.differential.operators.domains import ATTRIBUTES, KEPT, OPERANDS
 from tests.differential.operators.signature import legacy_signature, pir, pir_signature
 from tests.differential.operators.use import Case, DType, Operands, Result, Tensor, Use
 
@@ -24,6 +24,9 @@ _SIZES = np.asarray([0, 1, 2, 3, 4, 5, 7, 8])
 _SIZE_WEIGHTS = np.asarray([0.05, 0.2, 0.25, 0.2, 0.15, 0.08, 0.04, 0.03])
 _MOST = 1500
 _AXES = ("axis", "dim", "axes", "perm", "dims", "axis1", "axis2", "dim1", "dim2", "begin_norm_axis")
+
+_LEGACY_DTYPES = (0, 1, 2, 3, 5, 6, 20, 21)
+"""bool, int16, int32, int64, float32, float64, uint8, int8, as ProgramDescs number them."""
 
 Random = np.random.Generator
 
@@ -119,6 +122,8 @@ class Drawing:
             return value
         if isinstance(value, bool):
             return bool(random.random() < 0.5)
+        if isinstance(value, int) and name.endswith("dtype"):
+            return int(random.choice(_LEGACY_DTYPES))
         if isinstance(value, int):
             return _integer(random, name, value, rank)
         if isinstance(value, float):
@@ -234,6 +239,8 @@ def _with_new_numbers(random: Random, use: Use) -> Use:
     if random.random() < 0.05:
         return use
     for name, at, tensor in list(use.tensors()):
+        if (use.op, name) in KEPT and random.random() < 0.9:
+            continue
         array = values.numbers(random, tensor.array.shape, tensor.dtype, tensor.array)
         use = use.with_operand(name, at, replace(tensor, array=array))
     return use

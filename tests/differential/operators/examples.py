@@ -7,6 +7,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,20 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
                     uses.setdefault(use.op, {}).setdefault(_form(use), use)
                     if case.check is not None and use.op.removesuffix("_") == case.op:
                         random.add(use.op)
+    if pir():
+        uses = {op: _with_all_results(those) for op, those in uses.items()}
     drawn = {
         op: list(uses[op].values())
         for op in sorted(uses)
         if op[:-1] not in uses or not op.endswith("_")
     }
     return drawn, frozenset(random)
+
+
+def _with_all_results(uses: Mapping[str, Use]) -> dict[str, Use]:
+    """The uses of an operator, each with the results that any of them has."""
+    results = {name: dtypes for use in uses.values() for name, dtypes in use.outputs.items()}
+    return {form: replace(use, outputs=results) for form, use in uses.items()}
 
 
 def _form(use: Use) -> str:
@@ -152,7 +161,17 @@ def _pir_use(op: Any, name: str, case: OperatorCase, built: BuiltCase) -> Use | 
             return None
     if sum(tensor.array.size for _, _, tensor in Use(name, operands, {}).tensors()) > _ELEMENTS:
         return None
-    return Use(name, operands, attributes)
+    fetched = {
+        (maker.id(), variable.index())
+        for variable in built.fetches.values()
+        if (maker := variable.get_defining_op()) is not None
+    }
+    results: dict[str, tuple[str, ...] | str] = {
+        str(result.index()): ("",)
+        for result in op.results()
+        if result.initialized() and (not result.use_empty() or (op.id(), result.index()) in fetched)
+    }
+    return Use(name, operands, attributes, results)
 
 
 def _pir_operand(source: Any, case: OperatorCase, built: BuiltCase) -> Operand | None:
@@ -209,11 +228,14 @@ def _desc_use(op: Any, block: Any, case: OperatorCase, built: BuiltCase) -> Use 
         for name in op.attr_names
         if has_meaning(name) and isinstance(op.attr(name), (bool, int, float, str, list))
     }
-    outputs: dict[str, int | str] = {}
+    outputs: dict[str, tuple[str, ...] | str] = {}
+    first = next((dtype for _, _, t in Use("", operands, {}).tensors() if (dtype := t.dtype)), "")
     for slot in op.output_names:
         names = op.output(slot)
         if names:
-            outputs[slot] = slots[names[0]] if names[0] in slots else len(names)
+            dtypes = [dtype_name(block._var_recursive(name).dtype) for name in names]
+            made = tuple("" if dtype == first else dtype for dtype in dtypes)
+            outputs[slot] = slots.get(names[0], made)
     if sum(tensor.array.size for _, _, tensor in Use("", operands, {}).tensors()) > _ELEMENTS:
         return None
     return Use(op.type, operands, attributes, outputs)

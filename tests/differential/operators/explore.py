@@ -94,7 +94,7 @@ class _Search:
         case = answer.case
         assert case is not None
         if row := explanation(case, verdict.title, verdict.detail):
-            return Verdict("known, to be mended" if row.open else "explained")
+            return Verdict("known, to be mended" if row.is_open else "explained")
         if verdict.outcome != "differs":
             return verdict
         again, double, *others = self.paddle.answers(

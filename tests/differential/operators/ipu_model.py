@@ -34,13 +34,11 @@ class Outcome:
 
 def outcomes(cases: Sequence[Case]) -> list[Outcome]:
     """What the IPU Model gives for each case; all of them forward, or all training."""
-    made = [_translated(case) for case in cases]
-    supported = [
-        at for at, outcome in enumerate(made) if not (outcome.not_supported or outcome.error)
-    ]
-    for at, outcome in zip(supported, _run([cases[at] for at in supported]), strict=True):
-        made[at] = outcome
-    return made
+    # What cannot be translated is known soon, and would have all others compiled again.
+    together = [at for at, case in enumerate(cases) if _is_translated(case)]
+    made = {at: _run([case])[0] for at, case in enumerate(cases) if at not in set(together)}
+    made.update(zip(together, _run([cases[at] for at in together]), strict=True))
+    return [made[at] for at in range(len(cases))]
 
 
 def _failed(error: Exception, case: Case) -> Outcome:
@@ -52,8 +50,7 @@ def _failed(error: Exception, case: Case) -> Outcome:
     return Outcome(error=text)
 
 
-def _translated(case: Case) -> Outcome:
-    """Empty for a case that is translated."""
+def _is_translated(case: Case) -> bool:
     written = write([case])
     try:
         with static_mode(), warnings.catch_warnings():
@@ -66,9 +63,9 @@ def _translated(case: Case) -> Outcome:
                 training=case.training,
                 in_64_bits=True,
             )
-    except Exception as error:
-        return _failed(error, case)
-    return Outcome()
+    except Exception:
+        return False
+    return True
 
 
 def _run(cases: Sequence[Case]) -> list[Outcome]:

@@ -216,8 +216,16 @@ def _append_pir(use: Use, operands: Mapping[str, Any]) -> list[Any]:
     return [
         value
         for value in flat
-        if value is not None and value.initialized() and value.is_dense_tensor_type()
+        if value is not None
+        and value.initialized()
+        and value.is_dense_tensor_type()
+        and (_is_of_list(value) or str(value.index()) in use.outputs)
     ]
+
+
+def _is_of_list(value: Any) -> bool:
+    """Whether a value is one of a result that is a list."""
+    return str(value.get_defining_op().name()) == "builtin.split"
 
 
 def _paddle_value(value: Any) -> Any:
@@ -233,13 +241,14 @@ def _append_desc(use: Use, operands: Mapping[str, Any]) -> list[Any]:
 
     helper = LayerHelper(use.op)
     given = {slot: value for slot, value in operands.items() if value is not None}
+    first = next((value[0] for value in given.values() if value), None)
     outputs: dict[str, list[Any]] = {}
     for slot, written in use.outputs.items():
         if isinstance(written, str):
             outputs[slot] = list(operands[written])
         else:
             outputs[slot] = [
-                helper.create_variable_for_type_inference("float32") for _ in range(written)
+                helper.create_variable_for_type_inference(dtype or first.dtype) for dtype in written
             ]
     helper.append_op(type=use.op, inputs=given, outputs=outputs, attrs=dict(use.attributes))
     meant = results_with_meaning(use.op)

@@ -58,14 +58,15 @@ class Use:
         op: its name, in PIR or in a ProgramDesc.
         operands: name -> operand, a tuple for a list of them, None for one left out.
         attributes: name -> Python value; a dtype is :class:`DType`.
-        outputs: of a ProgramDesc operator, each slot that is written -> how many variables, or
-            the operand slot whose variable it writes.
+        outputs: of a PIR operator, the indices of the results that programs read; of a ProgramDesc
+            operator, each slot that is written -> the dtypes of its
+            variables, "" for that of the first operand; or the operand slot that it writes.
     """
 
     op: str
     operands: Mapping[str, Operands]
     attributes: Mapping[str, Any]
-    outputs: Mapping[str, int | str] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
 
     def tensors(self) -> Iterator[tuple[str, int, Tensor]]:
         """Operand, index in its list (0 for one that is no list), and tensor of each fed one."""

@@ -134,6 +134,21 @@ _add(
     n=np.asarray([[0], [3], [1]]),
     w=normal(3, 2, seed=1),
 )
+TABLE.refuse(
+    "hsigmoid_loss",
+    lambda x, n, w: call(
+        "hsigmoid_loss",
+        [x, n, w, None, None, None, 6, False],
+        {"X": x, "Label": n, "W": w},
+        {"Out": "float32", "PreOut": "float32"},
+        legacy="hierarchical_sigmoid",
+        num_classes=6,
+    )[:2],
+    "its result .* cannot be read",
+    x=normal(4, 3),
+    n=np.asarray([[0], [5], [2], [3]]),
+    w=normal(5, 3, seed=1),
+)
 
 
 def _margin_of(

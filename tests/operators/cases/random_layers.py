@@ -203,6 +203,13 @@ _add(
     x=normal(4, 15, 3),
     s=np.asarray([7]),
 )
+TABLE.refuse(
+    "shuffle_batch",
+    _shuffle,
+    "its seed must be one number, got shape \\[2\\]",
+    x=normal(4, 15, 3),
+    s=np.asarray([7, 7]),
+)
 
 
 def _top_p(outputs: Sequence[Array]) -> None:

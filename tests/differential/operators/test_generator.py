@@ -1,0 +1,118 @@
+"""Drawn cases: the same again from seed and number, valid, and with results like Paddle's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import paddle
+import pytest
+
+import paddle_ipu
+from tests.differential.operators.draw import Drawing
+from tests.differential.operators.explained import explanation
+from tests.differential.operators.explore import explore
+from tests.differential.operators.ipu_model import Outcome
+from tests.differential.operators.program import write
+from tests.differential.operators.shrink import shrunk
+from tests.differential.operators.use import Case, Tensor, Use
+from tests.differential.operators.verdict import compare, is_rounding
+from tests.differential.operators.worker import Answer, Paddle, run
+
+SEED = 22
+BATCHES = 2
+"""Each process of `make test` has one."""
+
+CASES = int(os.environ.get("FUZZ_CASES", "500"))
+
+
+@pytest.fixture(scope="module")
+def drawing() -> Iterator[Drawing]:
+    """What cases are drawn from."""
+    paddle_ipu.activate()
+    paddle.enable_static()
+    yield Drawing.from_case_table()
+    paddle.disable_static()
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_random_operators_give_paddles_numbers(batch: int) -> None:
+    each = CASES // BATCHES
+    tally = explore(each, SEED, first=batch * each)
+    assert not tally.findings, "\n\n".join(
+        f"{finding.title}, case {finding.number}\n{finding.detail}" for finding in tally.findings
+    )
+    assert tally.cases == each
+    # Most draws are uses that Paddle runs.
+    unusable = tally.outcomes["refused by Paddle"] + tally.outcomes["Paddle crashed"]
+    assert unusable < 0.15 * each
+
+
+def test_a_case_is_made_again_from_seed_and_number(drawing: Drawing) -> None:
+    for number in range(30):
+        first, second = (list(map(str, drawing.draw(5, number))) for _ in range(2))
+        assert first == second
+    assert str(next(drawing.draw(5, 0))) != str(next(drawing.draw(6, 0)))
+
+
+def test_every_example_is_a_use_that_paddle_takes(drawing: Drawing) -> None:
+    refused = []
+    for op in drawing.subjects[::7]:
+        try:
+            write([Case((drawing.uses[op][0],))])
+        except Exception as error:
+            refused.append(f"{op}: {error}")
+    assert not refused
+
+
+def _relu(*numbers: float) -> Case:
+    name = "x" if paddle.framework.in_pir_mode() else "X"
+    operand = Tensor(np.asarray(numbers, np.float32), "float32")
+    operands = {name: operand if name == "x" else (operand,)}
+    return Case((Use("relu", operands, {}, {"Out" if name == "X" else "0": ("",)}),))
+
+
+def test_paddles_side_answers_and_outlives_a_crash(drawing: Drawing) -> None:
+    paddles = Paddle()
+    try:
+        good = _relu(-1.0, 2.0)
+        bad = Case((Use("no such operator", {}, {}),))
+        answers = paddles.answers([good, bad, good])
+    finally:
+        paddles.close()
+    np.testing.assert_array_equal(answers[0].results["output 0"], np.asarray([0, 2], np.float32))
+    assert answers[1].refused
+    assert not answers[1].results
+    assert answers[2].results.keys() == answers[0].results.keys()
+
+
+def test_a_wrong_number_is_a_finding(drawing: Drawing) -> None:
+    case = _relu(-1.0, 2.0)
+    answer = Answer(case, results=run(write([case])))
+    right = Outcome(results={"output 0": np.asarray([0.0, 2.0], np.float32)})
+    wrong = Outcome(results={"output 0": np.asarray([0.0, 2.5], np.float32)})
+    assert compare(answer, right, frozenset()).outcome == "agrees"
+    assert compare(answer, wrong, frozenset()).title == "relu: numbers of float32"
+    assert compare(answer, wrong, frozenset(["relu"])).outcome == "agrees"
+    assert compare(answer, Outcome(error="KeyError: 3"), frozenset()).outcome == "fails"
+
+
+def test_rounding_is_no_finding() -> None:
+    exact = {"y": np.asarray([1.0, 1.0])}
+    paddles = {"y": np.asarray([1.0, 1.00001], np.float32)}
+    near = {"y": np.asarray([1.00001, 1.0], np.float32)}
+    far = {"y": np.asarray([1.01, 1.0], np.float32)}
+    assert is_rounding("y", near, paddles, exact)
+    assert not is_rounding("y", far, paddles, exact)
+
+
+def test_a_case_is_shrunk_to_what_matters() -> None:
+    case = _relu(*range(64))
+    small = shrunk(case, "large", lambda cases: ["large" if c.size > 30 else "" for c in cases])
+    assert 30 < small.size < 60
+
+
+def test_what_is_explained_is_explained_by_operator() -> None:
+    assert explanation(_relu(1.0), "relu: shape", "") is None
+    assert explanation(Case((Use("viterbi_decode", {}, {}),)), "viterbi_decode: shape", "")
