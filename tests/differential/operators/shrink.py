@@ -61,7 +61,7 @@ def _smaller_uses(use: Use) -> Iterator[Use]:
         for new in sorted({1, size // 2, size - 1}):
             if 0 < new < size:
                 yield _with_arrays(use, lambda array, s=size, n=new: _cut(array, s, n))
-    yield _with_arrays(use, lambda array: array[0] if array.ndim else array)
+    yield _with_arrays(use, lambda array: array[0] if array.shape[:1] > (0,) else array)
     for name, operands in use.operands.items():
         if isinstance(operands, tuple) and len(operands) > 1:
             yield replace(use, operands={**use.operands, name: operands[:1]})
