@@ -140,7 +140,7 @@ TABLE.refuse(
         "hsigmoid_loss",
         [x, n, w, None, None, None, 6, False],
         {"X": x, "Label": n, "W": w},
-        {"Out": "float32", "PreOut": "float32"},
+        {"Out": "float32", "PreOut": "float32", "W_Out": "float32"},
         legacy="hierarchical_sigmoid",
         num_classes=6,
     )[:2],
