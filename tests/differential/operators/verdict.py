@@ -113,8 +113,8 @@ def _difference(got: Array, expected: Array) -> str:
 
 
 def _kind(error: str) -> str:
-    """The error without what differs from case to case."""
-    line = error.strip().splitlines()[0][:120]
+    """The error without what differs from case to case and from machine to machine."""
+    line = re.sub(r" at /\S+( line \d+)?", "", error.strip().splitlines()[0])[:120]
     return re.sub(r"\s+", " ", re.sub(r"[\[(`'].*?[\])`']|\d+", "…", line))[:80]
 
 
