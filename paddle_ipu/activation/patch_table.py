@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paddle_ipu.activation import amp, gradient_clip, no_grad_set, places, saved_models, shard_guard
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
 from paddle_ipu.compiler import compiled_program, cpp_extension
@@ -46,21 +48,8 @@ def _replace(
     )
 
 
-def _wrap(
-    modules: str,
-    attributes: str,
-    wrapper: object,
-    reason: str,
-    *,
-    required: bool = True,
-    versions: tuple[str, ...] = SUPPORTED_VERSIONS,
-    name: str = "",
-) -> tuple[Patch, ...]:
-    """As :func:`_replace`; `wrapper` makes the new object from the original one."""
-    return _replace(
-        modules, attributes, wrapper, reason,
-        required=required, versions=versions, wraps=True, name=name,
-    )  # fmt: skip
+# The replacement makes the new object from the original one.
+_wrap = partial(_replace, wraps=True)
 
 
 _CORE = "paddle.base.core paddle.base.libpaddle"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import paddle
 
     # Importing Paddle brings this module; ONNX, which passes import, is for the first compilation.
+    from paddle_ipu.frontend.saved_model import SavedProgram
     from paddle_ipu.options.strategy import StrategyValues
     from paddle_ipu.passes.pass_base import Pass
 
@@ -27,7 +28,7 @@ class Source:
             whose batch the options must not contradict.
     """
 
-    program: paddle.static.Program
+    program: paddle.static.Program | SavedProgram
     values: StrategyValues
     feeds: Sequence[Any]
     fetches: Sequence[Any]

@@ -147,7 +147,7 @@ def _use_model(files: ModelFiles, number: int) -> None:
     program = model.program()
     feeds = {feed.name: [n if n >= 0 else 2 for n in feed.shape] for feed in program.feeds}
     fetches = [target.name for target in program.fetch_targets]
-    source = Source(program, _defaults(), list(feeds), fetches, (BindFeeds(feeds),))  # type: ignore[arg-type]
+    source = Source(program, _defaults(), list(feeds), fetches, (BindFeeds(feeds),))
     translated = translate_program(
         popart, source, array_weights(model.parameters, True), in_64_bits=True
     )

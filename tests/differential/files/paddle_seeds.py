@@ -1,6 +1,6 @@
 """Saves the models in ``sound``; run once by Paddle 2.6.2 and once by Paddle 3.3.1.
 
-    python tests/differential/files/paddle_seeds.py
+    python -m tests.differential.files.paddle_seeds
 
 They have control flow, lists and operators that the models of the journeys lack.
 """
@@ -17,6 +17,8 @@ os.environ["PADDLE_IPU_AUTOLOAD"] = "0"
 
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - the name Paddle's own documentation gives it
+
+from tests.journeys.saved_models.make_fixtures import drop_callstacks
 
 Model = tuple[list[Any], list[Any]]
 
@@ -72,19 +74,7 @@ def _save(build: Callable[[], Model], to: Path) -> None:
         path = to / build.__name__.strip("_")
         paddle.static.save_inference_model(str(path), feeds, fetches, executor, program=program)
     if (desc := path.with_suffix(".pdmodel")).exists():
-        _without_callstacks(desc)
-
-
-def _without_callstacks(path: Path) -> None:
-    from paddle.base.proto import framework_pb2
-
-    program = framework_pb2.ProgramDesc.FromString(path.read_bytes())
-    for block in program.blocks:
-        for op in block.ops:
-            kept = [attribute for attribute in op.attrs if attribute.name != "op_callstack"]
-            del op.attrs[:]
-            op.attrs.extend(kept)
-    path.write_bytes(program.SerializeToString())
+        drop_callstacks(desc)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ def _is_translated(case: Case) -> bool:
                 in_64_bits=True,
             )
     except Exception:
+        # `_run` compiles such a case alone, which raises the error again and gives its outcome.
         return False
     return True
 
