@@ -35,8 +35,14 @@ def cvm(context: TranslationContext) -> str:
     With ``use_cvm`` they become ``log(show + 1)`` and ``log(click + 1) - log(show + 1)``, else they
     are dropped. As in Paddle's kernel the gradient of the two columns is the operand ``cvm``.
     """
-    attributes = {"use_cvm": int(context.attr("use_cvm", 1))}
-    return context.extension("Cvm", [context.input("x"), context.input("cvm")], attributes)[0]
+    x, counts = context.input("x"), context.input("cvm")
+    rows, *columns = context.shape(x)
+    if len(columns) != 1 or columns[0] < 2 or context.shape(counts) != [rows, 2]:
+        raise context.refuse(
+            f"x is {context.shape(x)} and cvm {context.shape(counts)}; they have to be [N, D], "
+            "with D at least 2, and [N, 2]."
+        )
+    return context.extension("Cvm", [x, counts], {"use_cvm": int(context.attr("use_cvm", 1))})[0]
 
 
 @translator(

@@ -152,7 +152,7 @@ def _box_variances(context: TranslationContext, shape: Sequence[int], prior: str
 @translator(
     "yolo_box",
     emits=("Reshape", "Slice", "Sigmoid", "Exp", "Mul", "Add", "Sub", "Div", "Pow", "Cast",
-           "Concat", "Transpose", "Less", "Where", "Max", "Min"),
+           "Concat", "Transpose", "Less", "Where"),
 )  # fmt: skip
 def yolo_box(context: TranslationContext) -> list[str | None]:
     """Boxes and scores from YOLOv3's output [N, anchors * (5 + classes), H, W] (arXiv:1804.02767).
@@ -198,7 +198,10 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
         length = onnx.mul([length, half])
         start, end = onnx.sub([centre, length]), onnx.add([centre, length])
         if context.attr("clip_bbox", 1):
-            start, end = onnx.max([start, zero]), onnx.min([end, onnx.sub([size, one])])
+            # Not Max and Min, which pass on NaN: where a length overflows, Paddle's are the bounds.
+            final = onnx.sub([size, one])
+            start = onnx.where([onnx.less([zero, start]), start, zero])
+            end = onnx.where([onnx.less([end, final]), end, final])
         starts.append(start)
         ends.append(end)
     boxes = onnx.where([low, zero, onnx.concat([*starts, *ends], 2)])

@@ -192,6 +192,11 @@ def lerp(context: TranslationContext) -> str:
 def atan2(context: TranslationContext) -> str:
     """The angle of the point (y, x), in radians; integers give float64 in Paddle."""
     x, y = (as_float(context, name, "float64") for name in "xy")
+    if context.shape(x) != context.shape(y):
+        raise context.refuse(
+            f"x is {context.shape(x)} and y {context.shape(y)}. Paddle's kernel does not "
+            "broadcast: it reads y by the indices of x. Expand one to the shape of the other."
+        )
     return context.graphcore.atan2([x, y])
 
 

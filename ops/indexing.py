@@ -161,6 +161,8 @@ def _counted(context: TranslationContext) -> None:
 def gather_tree(context: TranslationContext) -> str:
     """Whole beams [time, batch, beam] from the tokens and parents of each step of a beam search."""
     ids, parents = context.input("ids"), context.input("parents")
+    if context.rank(ids) != 3:
+        raise context.refuse(f"ids are {context.shape(ids)}, and have to be [time, batch, beam].")
     steps, batch, beams = context.shape(ids)
     first = context.const(np.arange(batch).repeat(beams) * beams, context.dtype(parents))
     place = context.const(np.arange(batch * beams), "int32")

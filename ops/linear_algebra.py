@@ -125,19 +125,22 @@ def qr(context: TranslationContext) -> list[str | None]:
     return [None, factors[1]] if mode == "r" else [*factors]
 
 
-@translator("lu", emits=("paddle_ipu.Lu",), limits="pivot must be set")
+@translator("lu", emits=("paddle_ipu.Lu", "Reshape"), limits="pivot must be set")
 def lu(context: TranslationContext) -> list[str]:
-    """L and U in one matrix, the pivots (counted from 1), and an error code that is always 0."""
+    """L and U in one matrix, the pivots, and the first 0 on U's diagonal; both counted from 1.
+
+    Where the diagonal has no 0, the third is 0.
+    """
     if not context.attr("pivot", 1):
         raise context.refuse(
             "pivot=False is not supported, nor on Paddle's CPU: without exchanges of rows a "
             "decomposition may not exist. Leave it set."
         )
-    results = context.extension("Lu", [context.input("x")], num_outputs=2)
-    stack = context.shape(results[0])[:-2]
+    packed, pivots, singular = context.extension("Lu", [context.input("x")], num_outputs=3)
     # For a single matrix Paddle 2 gives shape [1], Paddle 3 shape [].
     alone = [1] if dialect.dims_of(context.node.outputs[2]) else []
-    return [*results, context.const(np.zeros(stack or alone, np.int32))]
+    shape = context.shape_const(context.shape(packed)[:-2] or alone)
+    return [packed, pivots, context.onnx.reshape([singular, shape])]
 
 
 @translator("lu_unpack", emits=("paddle_ipu.LuUnpack",))

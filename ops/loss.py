@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
@@ -12,7 +12,7 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
 @translator(
     "cross_entropy_with_softmax",
     emits=("LogSoftmax", "Log", "Softmax", "graphcore.Detach", "graphcore.Nll", "Mul", "ReduceSum",
-           "Neg", "Reshape", "Transpose", "Cast"),
+           "Neg", "Reshape", "Transpose", "Cast", "ReduceLogSumExp", "Sub", "Add"),
 )  # fmt: skip
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(input)[label])`` along ``axis``; 0 where the label is ``ignore_index``.
@@ -33,6 +33,8 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
         weights = context.axis_last(context.graphcore.detach([label]), axis)
         products = context.onnx.mul([weights, logs])
         loss = context.onnx.neg([context.onnx.reducesum([products], [last], 0)])
+        if takes_logits:
+            loss = _with_gradient_of_paddle(context, loss, weights, moved)
     else:
         classes = context.index(label)
         classes = context.reshape(classes, context.shape(moved)[:-1])
@@ -46,6 +48,29 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
         else:
             softmax = context.graphcore.detach([logits])
     return [softmax, context.reshape(loss, loss_shape)]
+
+
+def _with_gradient_of_paddle(
+    context: TranslationContext, loss: str, weights: str, logits: str
+) -> str:
+    """A loss of soft labels with the derivative of Paddle's kernel, ``softmax(logits) - weights``.
+
+    That of ``-sum(weights * log(softmax(logits)))`` is ``sum(weights) * softmax(logits) -
+    weights``: another one where labels do not sum to 1. What is added is 0, and its derivative is
+    the difference.
+
+    Args:
+        context: of the node.
+        loss: [...].
+        weights: soft labels [..., C].
+        logits: [..., C].
+    """
+    last = context.rank(logits) - 1
+    total = context.onnx.reducesum([weights], [last], 0)
+    rest = context.onnx.sub([context.const_like(1.0, total), total])
+    size = context.onnx.reducelogsumexp([logits], [last], 0)
+    change = context.onnx.sub([size, context.graphcore.detach([size])])
+    return context.onnx.add([loss, context.onnx.mul([rest, change])])
 
 
 def negative_log_likelihood(
@@ -122,9 +147,15 @@ def nll_loss(context: TranslationContext) -> list[str]:
 def label_smooth(context: TranslationContext) -> str:
     """``(1 - epsilon) * label + epsilon * prior``, by default uniform (arXiv:1512.00567)."""
     label = context.input("label")
+    if not context.rank(label):
+        raise context.refuse("a label has to have an axis of classes, its last.")
     epsilon = float(context.attr("epsilon", 0.0))
     if context.has("prior_dist"):
         prior = context.graphcore.detach([context.input("prior_dist")])
+        if product(context.shape(prior)) != context.shape(label)[-1]:
+            raise context.refuse(
+                f"prior_dist is {context.shape(prior)}, for {context.shape(label)[-1]} classes."
+            )
         prior = context.onnx.mul([prior, context.const_like(epsilon, label)])
     else:
         prior = context.const_like(epsilon / context.shape(label)[-1], label)

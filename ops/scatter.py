@@ -249,6 +249,9 @@ def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Mo
     rank = max(len(shape), 1)
     axes = [axis % rank for axis in context.ints("axes")]
     steps = context.ints("steps")
+    for name in ("steps", "starts", "ends"):
+        if context.is_constant(name) and len(context.ints(name)) != len(axes):
+            raise context.refuse(f"{name} {context.ints(name)} of axes {axes}: one for each.")
     if context.is_constant("starts") and context.is_constant("ends"):
         slices: Sequence[tuple[int, int] | Moving] = list(
             zip(context.ints("starts"), context.ints("ends"), strict=True)

@@ -90,8 +90,10 @@ def unsqueeze(context: TranslationContext) -> str:
 def transpose(context: TranslationContext) -> str:
     """The tensor with its axes permuted."""
     x = context.input("x")
-    rank = context.rank(x)
-    return context.onnx.transpose([x], [axis % rank for axis in context.attr("perm")])
+    rank, perm = context.rank(x), context.ints("perm")
+    if len(perm) != rank:
+        raise context.refuse(f"perm {perm} has to name each of the {rank} axes once.")
+    return context.onnx.transpose([x], [axis % rank for axis in perm])
 
 
 @translator("concat", emits=("Concat",))

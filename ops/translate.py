@@ -190,6 +190,7 @@ def translate(
         return outputs
 
     refusals = 0
+    popart_exception = popart.popart_exception
 
     def emit(context: TranslationContext, nodes: Iterable[ir.Node]) -> None:
         nonlocal refusals
@@ -197,11 +198,14 @@ def translate(
             context.node = node
             before = refusals
             custom = custom_ops.get(str(node.op_type))
-            with _noting_source(node):
+            with _naming_operator(node, popart_exception):
                 if custom is None and fold(context):
                     continue
             try:
-                with _placed(context.builder, node, place), _noting_source(node):
+                with (
+                    _placed(context.builder, node, place),
+                    _naming_operator(node, popart_exception),
+                ):
                     outputs = results(context, custom)
             except Exception as error:
                 if refused is None:
@@ -357,10 +361,11 @@ _OWN_ATTRIBUTES = frozenset(
 
 
 @contextmanager
-def _noting_source(node: ir.Node) -> Iterator[None]:
-    """Adds the user's source line to an error of PopART's, as a note.
+def _naming_operator(node: ir.Node, popart_exception: type[Exception]) -> Iterator[None]:
+    """Has errors name Paddle's operator and the user's source line.
 
-    An attribute of another kind than the operator has, as in a damaged file, is reported as such.
+    What PopART refuses is a use of Paddle's operator that is not supported. An attribute of another
+    kind than the operator has, as in a damaged file, is reported as such.
     """
     try:
         yield
@@ -371,6 +376,10 @@ def _noting_source(node: ir.Node) -> Iterator[None]:
             f"operator {dialect.describe(node)} contradicts itself "
             f"({type(error).__name__}: {error}). The program is damaged; if Paddle runs it, the "
             "fault is paddle_ipu's: report it."
+        ) from error
+    except popart_exception as error:
+        raise NotSupported(
+            f"{dialect.describe(node)} is used in a way that PopART does not take: {error}"
         ) from error
     except Exception as error:
         error.add_note(f"while translating Paddle's {dialect.describe(node)}")

@@ -106,8 +106,10 @@ def squared_l2_norm(context: TranslationContext) -> str:
 def norm(context: TranslationContext) -> list[str]:
     """``x / sqrt(sum(x * x) + epsilon)`` along an axis; and that root, without gradient."""
     x = context.input("x")
-    axis = int(context.attr("axis")) % context.rank(x)
-    total = context.onnx.reducesumsquare([x], [axis], 1)
+    axis, rank = int(context.attr("axis")), context.rank(x)
+    if not -rank <= axis < rank:
+        raise context.refuse(f"there is no axis {axis}, x has {rank} of them.")
+    total = context.onnx.reducesumsquare([x], [axis % rank], 1)
     epsilon = context.const_like(float(context.attr("epsilon")), x)
     length = context.onnx.sqrt([context.onnx.add([total, epsilon])])
     return [context.onnx.div([x, length]), context.graphcore.detach([length])]

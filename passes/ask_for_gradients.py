@@ -28,7 +28,7 @@ def fetch_of_feed(name: str) -> str:
 
 
 class AskForGradients:
-    """Sets ``compilation.loss``, ``compilation.asked``, and ``compilation.optimizer``.
+    """Sets ``compilation.loss``, ``compilation.optional_gradients``, and ``compilation.optimizer``.
 
     A fetch is left out if the loss has no gradient by it, as by the labels of most losses.
 
@@ -51,7 +51,7 @@ class AskForGradients:
             updates=tuple(ParameterUpdate(name, "sgd", {}, {}) for name in self._weights),
             gradients={fetch_of_weight(name): name for name in self._weights},
         )
-        compilation.asked = frozenset(
+        compilation.optional_gradients = frozenset(
             {*map(fetch_of_weight, self._weights), *map(fetch_of_feed, self._feeds)}
         )
         for value in list(compilation.graph.inputs):

@@ -48,7 +48,7 @@ class Compilation:
         options: the strategy's values by option name.
         optimizer: set by ``extract_optimizer`` in training.
         loss: name of the loss, set by ``extract_optimizer`` in training.
-        asked: fetches of gradients that are left out if the loss has none, set by
+        optional_gradients: fetches of gradients that are left out if the loss has none, set by
             ``ask_for_gradients``.
         writes: overwritten value -> the value it has at the end of a run, set by
             ``extract_forward``; of a parameter or state, its value in the next run.
@@ -64,7 +64,7 @@ class Compilation:
     options: Mapping[str, Any]
     optimizer: PaddleOptimizer | None = None
     loss: str | None = None
-    asked: frozenset[str] = frozenset()
+    optional_gradients: frozenset[str] = frozenset()
     writes: dict[str, str] = field(default_factory=dict)
     rows: int = 1
     rows_are_fixed: bool = False

@@ -208,8 +208,14 @@ def _fetch(compilation: Compilation, name: str, anchor: str) -> Fetch:
 
 def _fetch_dtype(compilation: Compilation, name: str) -> str:
     value = compilation.value(name)
-    # A raw gradient's value went with the backward graph; gradients are float32.
-    return "float32" if value is None else dialect.dtype_name(value)
+    if value is not None:
+        return dialect.dtype_name(value)
+    # A raw gradient's value went with the backward graph. Gradients are float32, Paddle's of a
+    # float64 parameter is float64.
+    gradients = compilation.optimizer.gradients if compilation.optimizer else {}
+    parameter = compilation.value(gradients.get(name, name))
+    is_double = parameter is not None and dialect.dtype_name(parameter) == "float64"
+    return "float64" if is_double else "float32"
 
 
 # -- optimizer ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from paddle_ipu.compiler.progress import Percent, between, no_progress
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
-from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError
+from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.translate import Translation, translate
 from paddle_ipu.options.strategy import StrategyValues
@@ -31,6 +31,7 @@ from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation, run_passes
 from paddle_ipu.passes.pipeline import PIPELINE
+from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.program import tensors_with_gradient
 from paddle_ipu.runtime import scope as scopes
@@ -269,37 +270,42 @@ def _in_half(array: Array, dtype: str) -> Array:
 
 
 def _anchors(compilation: Compilation, translation: Translation) -> dict[str, str]:
-    """Fetch name -> the PopART tensor that answers it."""
+    """Fetch name -> the PopART tensor that answers it.
+
+    Gradients that ``ask_for_gradients`` asks for are left out where the loss has none.
+
+    Raises:
+        NotSupported: another gradient that the loss does not have.
+    """
     gradients = compilation.optimizer.gradients if compilation.optimizer else {}
-    lacking = _without_gradient(compilation, translation)
-    anchors = {}
+    anchors, sources = {}, {}
     for name in compilation.fetches:
         of = name.removeprefix(GRADIENT_PREFIX) if compilation.training else name
-        if name in lacking:
-            continue
         if name in gradients:
-            anchors[name] = GRADIENT_PREFIX + translation.weights[gradients[name]]
+            sources[name] = translation.weights.get(gradients[name])
         elif of != name:
-            anchors[name] = GRADIENT_PREFIX + translation.tensors[of]
+            sources[name] = translation.tensors.get(of)
         else:
             anchors[name] = translation.tensors[compilation.writes.get(name, name)]
-    return anchors
+    differentiated = _differentiated(compilation, translation) if sources else set()
+    for name, tensor in sources.items():
+        if tensor is not None and tensor in differentiated:
+            anchors[name] = GRADIENT_PREFIX + tensor
+        elif name not in compilation.optional_gradients:
+            of = gradients.get(name, name.removeprefix(GRADIENT_PREFIX))
+            raise NotSupported(
+                f"fetch {name!r} is the gradient of {of!r}, on which the loss does not depend, and "
+                "PopART has no such gradient. Do not fetch it; it is zero."
+            )
+    return {name: anchors[name] for name in compilation.fetches if name in anchors}
 
 
-def _without_gradient(compilation: Compilation, translation: Translation) -> set[str]:
-    """Fetches that ``ask_for_gradients`` asks for, of what the loss is not computed of."""
-    if not compilation.asked or compilation.optimizer is None:
-        return set()
-    weights = compilation.optimizer.gradients
+def _differentiated(compilation: Compilation, translation: Translation) -> Collection[str]:
+    """Tensors by which the loss has a gradient; all, where Graphcore's builder does not say."""
+    if not isinstance(translation.builder, Builder):
+        return {*translation.tensors.values(), *translation.weights.values()}
     loss = translation.tensors[str(compilation.loss)]
-    found = tensors_with_gradient(translation.builder.model.graph, loss)
-    tensors = {
-        name: translation.weights.get(weights[name])
-        if name in weights
-        else translation.tensors.get(name.removeprefix(GRADIENT_PREFIX))
-        for name in compilation.asked
-    }
-    return {name for name, tensor in tensors.items() if tensor not in found}
+    return tensors_with_gradient(translation.builder.model.graph, loss)
 
 
 def is_gradient(anchor: str) -> bool:

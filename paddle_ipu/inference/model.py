@@ -12,6 +12,7 @@ from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.errors import (
     BackendUnavailableError,
     FeedError,
+    NotSupported,
     ServingError,
     popart_exception,
 )
@@ -245,7 +246,7 @@ class Model:
             try:
                 with last_program_stays():
                     program = compiler.compile(feeds, self._fetches)
-            except popart_exception as error:
+            except (NotSupported, popart_exception) as error:
                 if shapes == self._known_shapes():
                     raise
                 listed = ", ".join(f"{name!r} {list(shape)}" for name, shape in micro.items())

@@ -51,6 +51,7 @@ from tests.operators.cases import (
     state,
     statistics,
     tensor_array,
+    unchecked_operands,
     vector_norm,
     wide_integers,
 )
@@ -93,6 +94,7 @@ _TABLES = (
     special.TABLE,
     statistics.TABLE,
     tensor_array.TABLE,
+    unchecked_operands.TABLE,
     vector_norm.TABLE,
     wide_integers.TABLE,
     products.TABLE,

@@ -32,7 +32,7 @@ paddle_ipu_row(
 paddle_ipu_row(
     "Qr", 1, linear_algebra.qr, FLOATS, UNPRICED, READS_EVERYTHING, [int_("complete", 0)], outputs=2
 )
-paddle_ipu_row("Lu", 1, linear_algebra.lu, FLOATS, UNPRICED, READS_EVERYTHING, outputs=2)
+paddle_ipu_row("Lu", 1, linear_algebra.lu, FLOATS, UNPRICED, READS_EVERYTHING, outputs=3)
 paddle_ipu_row(
     "LuUnpack", 2, linear_algebra.lu_unpack, (FLOATS, INTS), UNPRICED, READS_EVERYTHING, outputs=3
 )

@@ -68,10 +68,10 @@ def qr(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def lu(ctx: InferenceContext) -> list[TensorInfo]:
-    """L and U in one matrix, and the rows that were exchanged, counted from 1."""
+    """L and U in one matrix, the rows that were exchanged, and LAPACK's info."""
     _, stack, rows, columns = _matrix(ctx)
     pivots = TensorInfo.of(ir.DataType.INT32, (*stack, min(rows, columns)))
-    return [ctx.info(0), pivots]
+    return [ctx.info(0), pivots, TensorInfo.of(ir.DataType.INT32, tuple(stack))]
 
 
 def lu_unpack(ctx: InferenceContext) -> list[TensorInfo]:

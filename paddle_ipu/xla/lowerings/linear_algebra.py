@@ -113,10 +113,18 @@ def qr(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Resu
 
 
 @lowering("ai.paddle_ipu", "Lu")
-def lu(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
-    """(L below and U on and above the diagonal, LAPACK's row exchanges counted from 1)."""
+def lu(
+    context: LoweringContext, inputs: Inputs, attributes: Attributes
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """LAPACK's getrf: (L below and U on and above the diagonal, row exchanges, info).
+
+    Exchanges are counted from 1. Info is the first i with ``U[i, i] == 0``, counted from 1, or 0.
+    """
     packed, pivots, _ = lax.linalg.lu(jnp.asarray(inputs[0]))
-    return packed, pivots + 1
+    is_zero = jnp.diagonal(packed, axis1=-2, axis2=-1) == 0
+    first = jnp.argmax(is_zero, axis=-1) if is_zero.shape[-1] else jnp.zeros(is_zero.shape[:-1])
+    info = jnp.where(is_zero.any(-1), first + 1, 0).astype(jnp.int32)
+    return packed, pivots + 1, info
 
 
 @lowering("ai.paddle_ipu", "LuUnpack")

@@ -14,7 +14,7 @@ class Explained:
 
     Attributes:
         op: regular expression for the whole name of an operator of the case.
-        finding: regular expression that is searched in the finding's title and detail.
+        finding: regular expression that is searched in the finding's title, detail and case.
         why: the reason, and where it is written down.
         is_open: whether it is ours, and to be mended.
     """
@@ -50,37 +50,63 @@ ROWS = (
         "std::nth_element, which says nothing of their order",
     ),
     Explained(
-        "conv2d_transpose|conv3d_transpose|depthwise_conv2d_transpose",
-        "Unexpected number of channels",
-        "Paddle does not check that groups divide the channels; it is refused, but in PopART's "
-        "words, which name neither groups nor Paddle's operator",
-        is_open=True,
-    ),
-    Explained(
-        "set_value_?",
-        "ValueError: zip",
-        "Paddle ignores steps beyond the axes",
-        is_open=True,
-    ),
-    Explained(
-        "triangular_solve|det",
-        "popart_exception: Op.*(TriangularSolve|Determinant)",
-        "Paddle takes a matrix of one number as a vector, and rows that broadcast",
-        is_open=True,
-    ),
-    Explained(
         ".*",
-        r"cannot reshape \[[^\]]*\] of \d+ elements to \[\]",
-        "Paddle's kernel reads the first element of an operand that should have one; it is "
-        "refused, but in PopART's words, which name no operator of Paddle's",
-        is_open=True,
+        r"expected object\[\] None",
+        "Paddle's conditional_block gives no tensor for a result without elements",
     ),
     Explained(
-        ".*",
-        r"Anchor tensor `Gradient___.* not in Ir Tensors",
-        "the gradient of an operand without elements, or of one that no result depends on: Paddle "
-        "gives zeros",
-        is_open=True,
+        ".*quantize.*|moving_average_abs_max_scale",
+        "NaN",
+        "the largest of numbers and NaN: Paddle's kernels compare by <, which skips NaN or keeps "
+        "it, by its place",
+    ),
+    Explained(
+        "gammaln",
+        r"(NaN|infinity) of a gradient",
+        "the derivative at a pole of the gamma function: Paddle gives -inf of gammaln, and NaN of "
+        "lgamma",
+    ),
+    Explained(
+        "searchsorted|bucketize",
+        "numbers of int",
+        "where a number belongs in a sequence that is not sorted is not defined",
+    ),
+    Explained(
+        "polygamma",
+        r"(infinity|NaN|numbers)[\s\S]*n = 0",
+        "Paddle's kernel computes gamma(1) * zeta(1, x), which is infinite; paddle.polygamma calls "
+        "digamma instead",
+    ),
+    Explained(
+        "multiplex|put_along_axis",
+        "shape of a gradient",
+        "Paddle's gradient has the rows of the index; that of an operand has the operand's shape",
+    ),
+    Explained(
+        "dequantize_linear",
+        "numbers|NaN|infinity",
+        "Paddle 3's executor runs the kernel of quantize_linear instead",
+    ),
+    Explained(
+        "masked_fill",
+        r"gradient of \d+_value",
+        "Paddle's kernel for CPUs writes a count of 64 bits where the gradient belongs",
+    ),
+    Explained(
+        "roi_align",
+        "NaN",
+        "a box without area has no samples: Paddle's kernel for CPUs divides 0 by 0, that for GPUs "
+        "gives 0, and so does ours",
+    ),
+    Explained(
+        "fc",
+        r"NaN[\s\S]*activation_type = 'relu'",
+        "Paddle's relu gives 0 for NaN, as ours; that within fc keeps NaN",
+    ),
+    Explained(
+        "topk",
+        r"numbers[\s\S]*sorted = False",
+        "the order of the results, and which of equal numbers are among them, is not defined",
     ),
 )
 """The first that fits explains a finding."""
@@ -90,7 +116,7 @@ def explanation(case: Case, title: str, detail: str) -> Explained | None:
     """The row that explains a finding, None for news."""
     for row in ROWS:
         if any(re.fullmatch(row.op, use.op) for use in case.steps) and re.search(
-            row.finding, f"{title}\n{detail}"
+            row.finding, f"{title}\n{detail}\n{case}"
         ):
             return row
     return None

@@ -147,7 +147,6 @@ _add(
     ],
     gradient=("x",),
     label="soft labels",
-    limitation="soft labels must sum to 1: Paddle's gradient takes that for granted, ours does not",
     x=normal(3, 4),
     p=_DISTRIBUTIONS,
     w=uniform(4, seed=1),

@@ -1,0 +1,91 @@
+"""Uses that Paddle takes without a check: it computes them its own way, or reads beyond a tensor.
+
+Random programs (`tests/differential`) came upon them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
+import paddle.vision.ops as V  # noqa: N812
+
+from tests.operators.cases import by_operator
+from tests.operators.cases.one_operator import call
+from tests.operators.operator_case import CaseTable, Since, floats, normal, uniform
+
+TABLE = CaseTable()
+_add, _refuse = TABLE.add, TABLE.refuse
+
+_PIR = Since("3.0", "the operator cannot be written by its phi name")
+
+
+def _atan2(x: Any, y: Any) -> Any:
+    # paddle.atan2 of Paddle 3.3 expands its operands.
+    return call("atan2", [x, y], {"X1": x, "X2": y}, {"Out": "float32"})[0]
+
+
+def _cvm(x: Any, counts: Any) -> Any:
+    return call("cvm", [x, counts, True], {"X": x, "CVM": counts}, {"Y": "float32"}, use_cvm=True)
+
+
+_refuse("atan2", _atan2, r"x is \[1, 2\] and y \[2, 2\]\. Paddle's kernel does not",
+        x=normal(1, 2), y=normal(2, 2))  # fmt: skip
+_refuse("transpose", lambda x: paddle._C_ops.transpose(x, []), r"perm \[\] has to name each of the"
+        r" 2 axes once", since=_PIR, x=normal(2, 3))  # fmt: skip
+_refuse("norm", lambda x: by_operator.norm(x, 1, 1e-10), r"there is no axis 1, x has 1 of them",
+        x=normal(3))  # fmt: skip
+_refuse("cvm", _cvm, r"x is \[2, 1\] and cvm \[2, 2\]; they have to be \[N, D\]",
+        x=normal(2, 1), counts=normal(2, 2))  # fmt: skip
+_refuse("cvm", _cvm, r"x is \[2, 4\] and cvm \[1, 2\]; they have to be \[N, D\]",
+        x=normal(2, 4), counts=normal(1, 2))  # fmt: skip
+_refuse("label_smooth", lambda x: paddle._C_ops.label_smooth(x, None, 0.1),
+        "a label has to have an axis of classes", since=_PIR, x=normal())  # fmt: skip
+_refuse("gather_tree", lambda x: paddle._C_ops.gather_tree(x, x), r"ids are \[\], and have to be"
+        r" \[time, batch, beam\]", since=_PIR, x=np.asarray(0))  # fmt: skip
+_refuse(
+    "pool2d",
+    lambda x: paddle._C_ops.pool2d(
+        x, [7, 2], [-1, 1], [0, 0], False, True, "NCHW", "max", False, False, "EXPLICIT"
+    ),
+    r"strides \[-1, 1\] must be positive",
+    since=_PIR,
+    x=normal(1, 1, 4, 4),
+)
+_refuse("dropout",
+        lambda x: paddle._C_ops.dropout(x, None, 3.7, False, "upscale_in_train", 0, True),
+        r"dropout at .* is used in a way that PopART does not take: .* ratio value 3\.7",
+        since=_PIR, x=normal(3))  # fmt: skip
+
+_add(
+    "cross_entropy_with_softmax",
+    lambda x, y, z, w: [
+        F.cross_entropy(x, y, soft_label=True, reduction="none"),
+        F.cross_entropy(z, w, soft_label=True, axis=1, reduction="none"),
+    ],
+    gradient=("x", "z"),
+    label="soft labels that do not sum to 1",
+    x=normal(3, 5),
+    y=uniform(3, 5, seed=1),
+    z=normal(2, 4, 3, seed=2),
+    w=uniform(2, 4, 3, low=-1.0, seed=3),
+)
+_add(
+    "yolo_box",
+    lambda x, size: [*V.yolo_box(x, size, [5, 7, 9, 3], 3, 0.4, 8)],
+    label="a length that overflows in an image of no pixels",
+    x=normal(2, 16, 1, 1) * 200 + 100,
+    size=np.asarray([[0, 0], [1, 1]], np.int32),
+)
+_add(
+    "lu",
+    lambda x: [paddle.linalg.lu(x, get_infos=True)[2]],
+    label="singular",
+    x=floats(
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 0.0, 0.0]],
+        [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]],
+    ),
+)
