@@ -261,6 +261,24 @@ def test_what_popart_refuses_is_told_of_the_users_operator() -> None:
     )
 
 
+def test_a_gradient_that_the_loss_does_not_have() -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [2, 3], "float32")
+        trained, drawn = (
+            paddle.create_parameter([3], "float32", name=name) for name in ("trained", "drawn")
+        )
+        loss = (x * trained).sum() + (drawn * 1.0).exponential_().sum()
+        gradients = {p.name: g for p, g in sgd(0.1).minimize(loss)[1]}
+        return ["x"], {"loss": loss, "gradient": gradients["drawn"]}, None
+
+    refused(
+        NotSupported,
+        "fetch '[^']+' is the gradient of 'drawn', on which the loss does not depend, and PopART "
+        "has no such gradient. Do not fetch it; it is zero",
+        build(make),
+    )
+
+
 def test_training_without_an_optimizer() -> None:
     refused(
         InvalidProgramError,
