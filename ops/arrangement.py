@@ -235,17 +235,17 @@ def channel_shuffle(context: TranslationContext) -> str:
     """Channels interleaved between ``groups`` (ShuffleNet, arXiv:1707.01083)."""
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
-    shuffled = _dealt(context, x, int(context.attr("groups", 1)))
+    shuffled = _interleaved(context, x, int(context.attr("groups", 1)))
     return channels_back(context, shuffled, last)
 
 
 @translator("shuffle_channel", emits=("Reshape", "Transpose"))
 def shuffle_channel(context: TranslationContext) -> str:
     """Channels of [N, C, H, W] interleaved between ``group`` groups: the older form of it."""
-    return _dealt(context, context.input("x"), int(context.attr("group", 1)))
+    return _interleaved(context, context.input("x"), int(context.attr("group", 1)))
 
 
-def _dealt(context: TranslationContext, x: str, groups: int) -> str:
+def _interleaved(context: TranslationContext, x: str, groups: int) -> str:
     """Channels [groups, C / groups] transposed to [C / groups, groups]."""
     count, channels, height, width = context.shape(x)
     split = context.reshape(x, [count, groups, channels // groups, height, width])
@@ -329,7 +329,7 @@ def multiplex(context: TranslationContext) -> str:
     table = context.onnx.concat(tensors, 0)
     index = context.reshape(context.index(index), [context.shape(index)[0]])
     first = context.onnx.mul([index, context.const(rows, "int32")])
-    context.takes(first, 0, "index", 0, len(tensors) - 1)
+    context.check_range(first, 0, "index", 0, len(tensors) - 1)
     used = context.shape(index)[0]
     places = context.onnx.add([first, context.const(np.arange(used), "int32")])
     return context.onnx.gather([table, places], 0)

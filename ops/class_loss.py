@@ -49,7 +49,7 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
         table, decisions = _paths(classes)
         label = context.reshape(context.index(context.input("label")), [rows])
         nodes = context.onnx.gather([context.const(table), label], 0)
-        context.takes(nodes, 1, "label", 0, classes - 1)
+        context.check_range(nodes, 1, "label", 0, classes - 1)
         bits = context.onnx.gather([context.const(decisions), label], 0)
     zero = context.const_like(0.0, x)
     past = context.onnx.less([nodes, context.const(0, "int32")])
@@ -93,7 +93,7 @@ def margin_cross_entropy(context: TranslationContext) -> list[str | None]:
     one_hot = context.onnx.onehot(
         [label, context.const(classes, "int32"), context.const([0, 1], "int32")], -1
     )
-    context.takes(one_hot, 0, "label", 0, classes - 1)
+    context.check_range(one_hot, 0, "label", 0, classes - 1)
     hit = context.cast(one_hot, "bool")
     chosen = context.onnx.where([hit, x, context.const_like(0.0, x)])
     cosine = context.onnx.reducesum([chosen], [1], 1)

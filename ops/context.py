@@ -386,7 +386,7 @@ class TranslationContext:
             name=str(self.node.name),
         )
         self.extensions.setdefault(op_type, self.node)
-        self.note(outputs)
+        self.record_origin(outputs)
         return [str(output) for output in outputs]
 
     def reduction(self, name: str) -> Any:
@@ -397,7 +397,9 @@ class TranslationContext:
         """PopART's ``ScatterReduction`` of that name."""
         return getattr(self._popart.ScatterReduction, name)
 
-    def takes(self, result: str, operand: int, what: str, low: int, high: int = HIGHEST) -> None:
+    def check_range(
+        self, result: str, operand: int, what: str, low: int, high: int = HIGHEST
+    ) -> None:
         """Makes a run raise if an input of an operator is out of range, as Paddle's kernel does.
 
         Args:
@@ -409,12 +411,12 @@ class TranslationContext:
         """
         self.operand_ranges.setdefault(result, []).append(OperandRange(operand, what, low, high))
 
-    def divides(self, result: str) -> None:
+    def check_divisor(self, result: str) -> None:
         """Makes a run raise if the second input of an integer division has a zero."""
         divisor = OperandRange(1, "divisor", 1, 1, nonzero=True)
         self.operand_ranges.setdefault(result, []).append(divisor)
 
-    def note(self, outputs: str | Sequence[str] | None) -> None:
+    def record_origin(self, outputs: str | Sequence[str] | None) -> None:
         """Records the current node as the origin of tensors."""
         for output in [outputs] if isinstance(outputs, str) else outputs or ():
             self.origins[str(output)] = self.node
@@ -457,7 +459,7 @@ class _Opset:
 
         def call(*args: object, **kwargs: object) -> Any:
             outputs = emit(*args, debugContext=str(context.node.name), **kwargs)
-            context.note(outputs)
+            context.record_origin(outputs)
             return outputs
 
         setattr(self, name, call)

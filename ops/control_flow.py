@@ -19,9 +19,9 @@ from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.passes.extract_forward import needed_for
 
-_MOST_TURNS = 2**31 - 1
+_MOST_ITERATIONS = 2**31 - 1
 _LONGEST_SIMULATION = 20_000
-_MOST_WRITTEN_OUT = 1024
+_MOST_UNROLLED = 1024
 
 
 @translator("if", emits=("If", "Reshape"))
@@ -42,7 +42,7 @@ def if_(context: TranslationContext) -> Sequence[str | None]:
         _bind(context, inside, chosen.inputs, captured)
         inside.emit(inside, chosen)
         return [
-            _handed_on(context, inside, value, result)
+            _as_result(context, inside, value, result)
             for value, result in zip(chosen.outputs, node.outputs, strict=True)
         ]
     builders = []
@@ -176,7 +176,7 @@ def _origin(value: ir.Value) -> ir.Value:
 
 @translator(
     "while", emits=("Loop", "Reshape"),
-    limits="carried values keep their shape; in training the number of turns must be a constant",
+    limits="carried values keep their shape; in training the trip count must be a constant",
 )  # fmt: skip
 def while_(context: TranslationContext) -> Sequence[str | None]:
     """A loop over carried values of constant shape.
@@ -188,53 +188,50 @@ def while_(context: TranslationContext) -> Sequence[str | None]:
     node = context.node
     loop = _Loop.of(context)
     condition = context.values(dialect.COND)[0]
-    iterations = _count_turns(context, loop, condition)
+    iterations = _trip_count(context, loop, condition)
     if iterations is None and node.meta.get(dialect.DIFFERENTIATED):
         raise context.refuse(
-            "the number of turns depends on values that are computed at run time, or is above "
+            "the number of iterations depends on values that are computed at run time, or is above "
             f"{_LONGEST_SIMULATION}, and such a loop has no gradient on an IPU. Count in the loop "
             "with a variable that starts at a constant, steps by a constant and is compared with a "
             "constant, or stop the gradient of what the loop returns."
         )
     results: list[str | None] = [None] * len(node.outputs)
     for at in loop.kept:
-        results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
+        results[at] = _as_result(context, context, loop.values[at], node.outputs[at])
     if iterations == 0 or not loop.carried:
         for at in loop.carried:
-            results[at] = _handed_on(context, context, loop.values[at], node.outputs[at])
+            results[at] = _as_result(context, context, loop.values[at], node.outputs[at])
         return results
     if any(dialect.is_array(loop.values[at]) for at in loop.carried):
-        return _write_out(context, loop, iterations)
+        return _unroll(context, loop, iterations)
     first = [context.tensor(loop.values[at]) for at in loop.carried]
     inside = context.nested(context.builder.createSubgraphBuilder())
     _emit_body(inside, context, loop, first, is_counted=iterations is not None)
     _check_carried(context, inside, loop, first)
     if iterations is None:
-        most, going = context.const(np.asarray(_MOST_TURNS), "int64"), _scalar(context, condition)
+        most = context.const(np.asarray(_MOST_ITERATIONS), "int64")
+        going = _scalar(context, condition)
     else:
-        most, going = (
-            context.const(np.asarray(iterations), "int64"),
-            context.const(np.asarray(True)),
-        )
+        most = context.const(np.asarray(iterations), "int64")
+        going = context.const(np.asarray(True))
     outputs = context.onnx.loop([most, going, *first], len(first), inside.builder)
     for at, output in zip(loop.carried, outputs, strict=True):
         results[at] = output
     return results
 
 
-def _write_out(
-    context: TranslationContext, loop: _Loop, iterations: int | None
-) -> list[str | None]:
+def _unroll(context: TranslationContext, loop: _Loop, iterations: int | None) -> list[str | None]:
     """Unrolls a loop that writes to arrays of tensors.
 
     Raises:
         NotSupported: the number of iterations is computed at run time, or too large.
     """
-    if iterations is None or iterations > _MOST_WRITTEN_OUT:
+    if iterations is None or iterations > _MOST_UNROLLED:
         raise context.refuse(
-            "it writes to an array of tensors, and its number of turns "
+            "it writes to an array of tensors, and its number of iterations "
             + ("is computed at run time. " if iterations is None else f"is {iterations}. ")
-            + f"Such a loop is written out turn by turn, up to {_MOST_WRITTEN_OUT} of them: count "
+            + f"Such a loop is unrolled, up to {_MOST_UNROLLED} iterations: count "
             "from a constant in steps of a constant to a constant, or write into a tensor of the "
             "final shape: paddle.scatter, paddle.put_along_axis."
         )
@@ -255,7 +252,7 @@ def _write_out(
     for at in (*loop.carried, *loop.kept):
         value = body.outputs[1 + at] if at in loop.carried else loop.values[at]
         source = before if at in loop.carried else context
-        results[at] = _handed_on(context, source, value, context.node.outputs[at])
+        results[at] = _as_result(context, source, value, context.node.outputs[at])
     return results
 
 
@@ -307,7 +304,7 @@ def _check_carried(
             )
 
 
-def _count_turns(context: TranslationContext, loop: _Loop, condition: ir.Value) -> int | None:
+def _trip_count(context: TranslationContext, loop: _Loop, condition: ir.Value) -> int | None:
     """The number of iterations if it follows from constants, else None.
 
     The nodes that the condition depends on are folded with NumPy, iteration by iteration.
@@ -409,7 +406,7 @@ def _yield(inside: TranslationContext, values: Iterable[ir.Value]) -> None:
             inside.builder.addOutputTensor(inside.onnx.identity([tensor]))
 
 
-def _handed_on(
+def _as_result(
     context: TranslationContext, inside: TranslationContext, value: ir.Value, result: ir.Value
 ) -> str | None:
     """A value as a result of the node; None if it is a constant or an array, which is recorded."""

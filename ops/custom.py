@@ -21,7 +21,7 @@ def _inputs(context: TranslationContext) -> list[str]:
 def checkpointoutput(context: TranslationContext) -> str:
     """The tensor itself, stored so that the backward pass recomputes from it."""
     (checked,) = context.builder.checkpointOutput(_inputs(context)[:1])
-    context.note(checked)
+    context.record_origin(checked)
     return str(checked)
 
 

@@ -36,7 +36,7 @@ def _quotient(context: TranslationContext, x: str, y: str) -> str:
     """``x / y``, of integers rounded towards zero; a run raises if an integer divisor is zero."""
     quotient = context.onnx.div([x, y])
     if not context.is_float(x):
-        context.divides(quotient)
+        context.check_divisor(quotient)
     return quotient
 
 
@@ -112,7 +112,7 @@ def remainder(context: TranslationContext) -> str:
     x, y = context.input("x"), context.input("y")
     rest = context.graphcore.remainder([x, y])
     if not context.is_float(x):
-        context.divides(rest)
+        context.check_divisor(rest)
     return rest
 
 

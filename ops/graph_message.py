@@ -38,7 +38,7 @@ def _out_size(context: TranslationContext) -> int:
 def _sent(context: TranslationContext, values: str, sources: str) -> str:
     """The row of each edge's source node."""
     sent = context.onnx.gather([values, sources], 0)
-    context.takes(sent, 1, "index", 0, context.shape(values)[0] - 1)
+    context.check_range(sent, 1, "index", 0, context.shape(values)[0] - 1)
     return sent
 
 

@@ -29,7 +29,7 @@ def embedding(context: TranslationContext) -> str:
     ids = context.input("x")
     weight = context.input("weight")
     rows = context.onnx.gather([weight, ids], 0)
-    context.takes(rows, 1, "index", 0, context.shape(weight)[0] - 1)
+    context.check_range(rows, 1, "index", 0, context.shape(weight)[0] - 1)
     padding = int(context.attr("padding_idx", -1))
     if padding < 0:
         return rows
@@ -47,7 +47,7 @@ def one_hot(context: TranslationContext) -> str:
     # PopART's OneHot needs at least one axis.
     row = ids if context.rank(ids) else context.reshape(ids, [1])
     hot = context.onnx.onehot([row, depth, values], -1)
-    context.takes(hot, 0, "class", 0, classes - 1)
+    context.check_range(hot, 0, "class", 0, classes - 1)
     return hot if context.rank(ids) else context.reshape(hot, [classes])
 
 
@@ -84,7 +84,7 @@ def index_sample(context: TranslationContext) -> str:
     """``x[i, index[i, j]]`` for matrices."""
     x, index = context.input("x"), context.input("index")
     result = context.extension("TakeAlongAxis", [x, index], {"axis": 1})[0]
-    context.takes(result, 1, "index", 0, context.shape(x)[1] - 1)
+    context.check_range(result, 1, "index", 0, context.shape(x)[1] - 1)
     return result
 
 
@@ -175,7 +175,7 @@ def gather_tree(context: TranslationContext) -> str:
         tokens.append(context.reshape(context.onnx.gather([row, place], 0), [1, batch, beams]))
         parent = context.onnx.gather([above, place], 0)
         place = context.onnx.add([parent, first])
-        context.takes(place, 0, "parent", 0, beams - 1)
+        context.check_range(place, 0, "parent", 0, beams - 1)
     return context.onnx.concat(tokens[::-1], 0)
 
 
@@ -190,7 +190,7 @@ def shard_index(context: TranslationContext) -> str:
     size = -(-count // int(context.attr("nshards")))
     low = int(context.attr("shard_id")) * size
     above = context.onnx.greater([x, context.const_like(low - 1, x)])
-    context.takes(above, 0, "index", 0, count - 1)
+    context.check_range(above, 0, "index", 0, count - 1)
     below = context.onnx.less([x, context.const_like(low + size, x)])
     inside = context.onnx.logical_and([above, below])
     moved = context.onnx.sub([x, context.const_like(low, x)])

@@ -16,7 +16,7 @@ def accuracy(context: TranslationContext) -> list[str]:
     indices = context.input("indices")
     label = context.cast(context.input("label"), context.dtype(indices))
     equal = context.onnx.equal([indices, label])
-    context.takes(equal, 1, "label", 0)
+    context.check_range(equal, 1, "label", 0)
     hits = context.cast(equal, "int32")
     rows = context.shape(indices)[0]
     correct = context.onnx.reducesum([hits], [0, 1], 0)

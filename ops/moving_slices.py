@@ -124,7 +124,7 @@ def cut_at_run_time(context: TranslationContext, axes: list[int], steps: list[in
             size = context.shape(part)[axis]
             part = context.onnx.gather([part, places], axis)
             if cut.from_zero:
-                context.takes(part, 1, "index", 0, size - 1)
+                context.check_range(part, 1, "index", 0, size - 1)
         else:
             bounds = onnx_bounds(context.shape(part)[axis], *cut, step)
             numbers = [context.shape_const([number]) for number in (*bounds, axis, step)]

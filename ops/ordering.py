@@ -56,7 +56,7 @@ def logcumsumexp(context: TranslationContext) -> str:
     return context.extension("LogCumSumExp", [x], attributes)[0]
 
 
-def _found_at(context: TranslationContext) -> None:
+def _declare_indices(context: TranslationContext) -> None:
     """Declares the indices as int64; ProgramDescs of Paddle 2 give them the operand's dtype."""
     context.node.outputs[1].dtype = ir.DataType.INT64
 
@@ -72,7 +72,7 @@ def kthvalue(context: TranslationContext) -> list[str]:
     """The k-th smallest element along an axis, k from 1, and its index."""
     x = context.input("x")
     shape = context.shape(x)
-    _found_at(context)
+    _declare_indices(context)
     if not shape:
         return _only(context, x)
     axis, place = int(context.attr("axis", -1)) % len(shape), int(context.attr("k", 1)) - 1
@@ -90,7 +90,7 @@ def mode(context: TranslationContext) -> list[str]:
     """The most frequent element along an axis and its last index; of several the smallest."""
     x = context.input("x")
     shape = context.shape(x)
-    _found_at(context)
+    _declare_indices(context)
     if not shape:
         return _only(context, x)
     axis = int(context.attr("axis", -1)) % len(shape)

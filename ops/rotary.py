@@ -14,7 +14,7 @@ from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import translator
 
 
-def _turned_pairs(context: TranslationContext, x: str) -> str:
+def _rotated_pairs(context: TranslationContext, x: str) -> str:
     """(-x1, x0, -x3, x2, ...) along the last axis."""
     shape = context.shape(x)
     pairs = context.reshape(x, [*shape[:-1], shape[-1] // 2, 2])
@@ -23,7 +23,7 @@ def _turned_pairs(context: TranslationContext, x: str) -> str:
     return context.reshape(rotated, shape)
 
 
-def _turned_halves(context: TranslationContext, x: str) -> str:
+def _rotated_halves(context: TranslationContext, x: str) -> str:
     """(-second half, first half) of the last axis."""
     axis, size = context.rank(x) - 1, context.shape(x)[-1] // 2
     first, second = context.onnx.split([x], 2, axis, [size, size])
@@ -90,7 +90,7 @@ def fused_rotary_position_embedding(context: TranslationContext) -> Sequence[str
         cos, sin = _angles(context, steps, depth)
     if major:
         cos, sin = (context.onnx.transpose([t], [1, 0, 2, 3]) for t in (cos, sin))
-    rotate = _turned_pairs if context.attr("use_neox_rotary_style", 1) else _turned_halves
+    rotate = _rotated_pairs if context.attr("use_neox_rotary_style", 1) else _rotated_halves
     return [
         None if x is None else _rotated(context, x, cos, sin, rotate(context, x))
         for x in (context.optional(name) for name in "qkv")
@@ -115,5 +115,5 @@ def fused_partial_rope(context: TranslationContext) -> str:
     pairs = context.reshape(parts[-1], [*outer, rotated // 2, 2])
     evens_first = context.onnx.transpose([pairs], [0, 1, 2, 4, 3])
     apart = context.reshape(evens_first, [*outer, rotated])
-    result = _rotated(context, apart, cos, sin, _turned_halves(context, apart))
+    result = _rotated(context, apart, cos, sin, _rotated_halves(context, apart))
     return result if len(parts) == 1 else context.onnx.concat([parts[0], result], 3)

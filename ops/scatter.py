@@ -275,7 +275,7 @@ def _moved(context: TranslationContext, moving: Moving, size: int) -> tuple[str,
     """For each index of an axis: whether a moving slice covers it, and by which of its elements."""
     places = _places(context, moving.places(context), size)
     if moving.from_zero:
-        context.takes(places, 1, "index", 0, size - 1)
+        context.check_range(places, 1, "index", 0, size - 1)
     first = places
     if moving.count != 1:
         first = context.onnx.gather([places, context.const(np.zeros(1, np.int32))], 0)

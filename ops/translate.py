@@ -328,7 +328,7 @@ def _translate_custom(context: TranslationContext, custom: CustomOp) -> str | Se
                     f"gives {dialect.dtype_name(value)}{list(dialect.dims_of(value))}. What "
                     "register_custom_op or add_custom_op says must compute what the operator does."
                 )
-    context.note(outputs)
+    context.record_origin(outputs)
     return [str(output) for output in outputs]
 
 

@@ -35,19 +35,21 @@ class CutGradients:
         graph = compilation.graph
         trained = {update.parameter for update in compilation.optimizer.updates}
         moving = {id(value) for value in graph.inputs if value.name in trained}
-        moving |= _asked_for(compilation)
-        return _cut_stopped(graph, moving, _behind([compilation.value(str(compilation.loss))]))
+        moving |= _with_fetched_gradient(compilation)
+        return _cut_stopped(
+            graph, moving, _dependencies([compilation.value(str(compilation.loss))])
+        )
 
 
-def _asked_for(compilation: Compilation) -> set[int]:
+def _with_fetched_gradient(compilation: Compilation) -> set[int]:
     """Ids of the computed values whose gradients are fetched."""
-    asked = {
+    names = {
         name.removeprefix(GRADIENT_PREFIX)
         for name in compilation.fetches
         if name.startswith(GRADIENT_PREFIX)
     }
     values = (value for node in compilation.graph for value in node.outputs)
-    return {id(value) for value in values if value.name in asked}
+    return {id(value) for value in values if value.name in names}
 
 
 def differentiated(compilation: Compilation) -> list[str]:
@@ -57,7 +59,7 @@ def differentiated(compilation: Compilation) -> list[str]:
     graph = compilation.graph
     trained = {update.parameter for update in compilation.optimizer.updates}
     moving = {id(value) for value in graph.inputs if value.name in trained}
-    behind_loss = _behind([compilation.value(str(compilation.loss))])
+    loss_depends_on = _dependencies([compilation.value(str(compilation.loss))])
     names = []
     for node in graph:
         if node.op_type in WITHOUT_GRADIENT:
@@ -68,20 +70,20 @@ def differentiated(compilation: Compilation) -> list[str]:
             is_float = dialect.dtype_name(value).startswith(("float", "bfloat"))
             if is_float and not value.meta.get(dialect.STOPPED):
                 moving.add(id(value))
-                if id(value) in behind_loss:
+                if id(value) in loss_depends_on:
                     names.append(str(value.name))
     return names
 
 
 def _cut_stopped(
-    graph: ir.Graph, moving: set[int], behind_loss: set[int], *, is_block: bool = False
+    graph: ir.Graph, moving: set[int], loss_depends_on: set[int], *, is_block: bool = False
 ) -> bool:
     """Cuts after stopped values of a graph.
 
     Args:
         graph: the graph or block.
         moving: ids of the values that depend on weights; those of the graph are added.
-        behind_loss: ids of the values that the loss depends on.
+        loss_depends_on: ids of the values that the loss depends on.
         is_block: the graph's outputs are redirected too.
     """
     changed = False
@@ -100,9 +102,9 @@ def _cut_stopped(
             # The elements of an array are stopped one by one.
             if not value.meta.get(dialect.STOPPED) or dialect.is_array(value):
                 moving.add(id(value))
-                if id(value) in behind_loss:
+                if id(value) in loss_depends_on:
                     node.meta[dialect.DIFFERENTIATED] = True
-            elif id(value) in behind_loss:
+            elif id(value) in loss_depends_on:
                 _cut(graph, node, value, is_block=is_block)
                 changed = True
     return changed
@@ -112,7 +114,7 @@ def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool
     """(the results of a control-flow node that have a gradient, whether its blocks changed)."""
     changed, results = False, set[int]()
     for block in dialect.blocks(node):
-        behind = _behind(block.outputs)
+        needed = _dependencies(block.outputs)
         # A block's input depends on weights if its operand does, or the value that a body yields.
         is_body = len(block.outputs) > len(node.outputs)
         yielded = block.outputs[1:] if is_body else block.outputs
@@ -122,7 +124,7 @@ def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool
             if id(outer) in moving
         }
         while True:
-            changed = _cut_stopped(block, inside, behind, is_block=True) or changed
+            changed = _cut_stopped(block, inside, needed, is_block=True) or changed
             moving_results = {at for at, value in enumerate(yielded) if id(value) in inside}
             carried = {id(block.inputs[at]) for at in moving_results} if is_body else set()
             if carried <= inside:
@@ -132,18 +134,18 @@ def _enter_blocks(node: ir.Node, moving: set[int]) -> tuple[list[ir.Value], bool
     return [node.outputs[at] for at in sorted(results)], changed
 
 
-def _behind(results: Iterable[ir.Value | None]) -> set[int]:
+def _dependencies(results: Iterable[ir.Value | None]) -> set[int]:
     """Ids of the values that `results` depend on, themselves included."""
-    behind: set[int] = set()
+    ids: set[int] = set()
     stack = list(results)
     while stack:
         value = stack.pop()
-        if value is None or id(value) in behind:
+        if value is None or id(value) in ids:
             continue
-        behind.add(id(value))
+        ids.add(id(value))
         producer = value.producer()
         stack.extend(producer.inputs if producer is not None else ())
-    return behind
+    return ids
 
 
 def _cut(graph: ir.Graph, node: ir.Node, value: ir.Value, *, is_block: bool) -> None:

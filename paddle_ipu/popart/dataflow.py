@@ -84,7 +84,7 @@ class AnchorReturnType:
             return [batches * micro - 1]
         period = self._period or 1
         kept = range(period - 1, batches, period)
-        return [batch * micro + turn for batch in kept for turn in range(micro)]
+        return [batch * micro + at for batch in kept for at in range(micro)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnchorReturnType) and vars(self) == vars(other)

@@ -223,12 +223,12 @@ class PyStepIOCallback:
             name: np.empty((*(loops[:-1] if name in broadcast else loops), *shape), dtype)
             for name, (shape, dtype) in kinds.items()
         }
-        for turn in np.ndindex(loops):
+        for step in np.ndindex(loops):
             for name, (shape, dtype) in kinds.items():
                 if name not in broadcast:
-                    arrays[name][turn] = self.next_input(name, shape, dtype)
-                elif turn[-1] == 0:
-                    arrays[name][turn[:-1]] = self.next_input(name, shape, dtype)
+                    arrays[name][step] = self.next_input(name, shape, dtype)
+                elif step[-1] == 0:
+                    arrays[name][step[:-1]] = self.next_input(name, shape, dtype)
         return arrays
 
     def next_output(self, id: str, array: Array) -> None:
@@ -247,12 +247,12 @@ class PyStepIOCallback:
             anchors: by tensor, the values [times, a tensor's shape] and the micro-batch of each.
         """
         made = sorted(
-            ((when, name, turn) for name, (_, times) in anchors.items()
-             for turn, when in enumerate(times)),
+            ((when, name, row) for name, (_, times) in anchors.items()
+             for row, when in enumerate(times)),
             key=lambda item: item[0],
         )  # fmt: skip
-        for _, name, turn in made:
-            self.next_output(name, anchors[name][0][turn])
+        for _, name, row in made:
+            self.next_output(name, anchors[name][0][row])
 
 
 class PyWeightsIO:

@@ -58,7 +58,7 @@ def narrowed(array: Array, dtype: str, initializer: ir.Value | None) -> Array:
 
 
 def _is_a_bound(value: ir.Value) -> bool:
-    """Whether operators take a tensor as a constant, or as the most turns of a loop."""
+    """Whether operators take a tensor as a constant, or as the maximum trip count of a loop."""
     for node, index in value.uses():
         schema = schema_of_node(node)
         if schema is not None and index in schema.constant_inputs:

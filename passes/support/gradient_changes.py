@@ -189,7 +189,7 @@ def check_unchanged(raw: ir.Value, parameter: ir.Value, differentiated: Collecti
         elif node.op_type == "add_n" and _are_new(operands, summed):
             summed.update(map(id, operands))
             stack.extend((value, values, last) for value in operands)
-        elif _hands_on(node):
+        elif _only_selects(node):
             stack.extend((value, values, last) for value in operands)
         else:
             slope = _slope(node)
@@ -228,12 +228,12 @@ def _is_constant(value: ir.Value) -> bool:
     return node is not None and node.op_type in {"full_like", *dialect.CONSTANT_OPS}
 
 
-def _hands_on(node: ir.Node) -> bool:
+def _only_selects(node: ir.Node) -> bool:
     """Whether control flow of backward only selects gradients, as after a cond in forward."""
     plain = {"add_n", "full_like", *dialect.CONSTANT_OPS}
     inner = [inner_node for block in dialect.blocks(node) for inner_node in block]
     return node.op_type == "if" and all(
-        inner_node.op_type in plain or _hands_on(inner_node) for inner_node in inner
+        inner_node.op_type in plain or _only_selects(inner_node) for inner_node in inner
     )
 
 

@@ -50,7 +50,7 @@ def if_(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def loop(ctx: InferenceContext) -> list[TensorInfo]:
-    """The carried tensors' types, then those of what each turn adds, one row a turn."""
+    """The carried tensors' types, then those of what each iteration adds, one row an iteration."""
     body: ir.Graph = ctx.attributes["body"]
     carried = [ctx.info(index) for index in range(2, len(ctx.inputs))]
     rows = ctx.num_outputs - len(carried)
@@ -64,13 +64,15 @@ def loop(ctx: InferenceContext) -> list[TensorInfo]:
     if not rows:
         return carried
     if not ctx.has(0):
-        raise ctx.error("stacks outputs of its body and has no maximum of turns, input 0")
-    turns = ctx.constant_ints(0, "maximum of turns")[0]
-    return carried + [TensorInfo.of(i.dtype, (turns, *i.dims)) for i in outputs[len(carried) :]]
+        raise ctx.error("stacks outputs of its body and has no maximum trip count, input 0")
+    trip_count = ctx.constant_ints(0, "maximum trip count")[0]
+    return carried + [
+        TensorInfo.of(i.dtype, (trip_count, *i.dims)) for i in outputs[len(carried) :]
+    ]
 
 
 def scan(ctx: InferenceContext) -> list[TensorInfo]:
-    """The states' types, then those of what each turn adds, joined along the output axes."""
+    """The states' types, then those of what each iteration adds, joined along the output axes."""
     body: ir.Graph = ctx.attributes["body"]
     count = int(ctx.attributes["num_scan_inputs"])
     states = len(ctx.inputs) - count

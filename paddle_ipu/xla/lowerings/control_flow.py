@@ -125,9 +125,9 @@ def loop(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Se
         return [*last, *stacked]
     if rows:
         raise LoweringError(
-            f"{where_in_program(context)} stacks {rows} output(s) of its body, but how many turns "
-            "it takes is known at run time only, and shapes are static. Give it a constant maximum "
-            "of turns and a condition that is constantly true."
+            f"{where_in_program(context)} stacks {rows} output(s) of its body, but how often "
+            "it runs is known at run time only, and shapes are static. Give it a constant maximum "
+            "trip count and a condition that is constantly true."
         )
     alive = jnp.asarray(True if going is None else going).reshape(())
 

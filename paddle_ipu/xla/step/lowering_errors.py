@@ -60,7 +60,7 @@ def explaining_loops() -> Iterator[None]:
         if "Reverse-mode differentiation does not work for lax.while_loop" not in str(error):
             raise
         raise LoweringError(
-            "the loss depends on a Loop without a constant maximum of turns, which has no "
-            "gradient: the device has to know how many turns to keep. Give the Loop a constant "
-            "maximum, or put a Detach behind it."
+            "the loss depends on a Loop without a constant maximum trip count, which has no "
+            "gradient: the device has to know how many iterations to keep. Give the Loop such "
+            "a maximum, or put a Detach behind it."
         ) from error

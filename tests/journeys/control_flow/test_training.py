@@ -90,7 +90,7 @@ def test_a_loop_of_unknown_length_has_no_gradient() -> None:
             [paddle.assign(hidden)],
         )[0]
 
-    message = refused(NotSupported, r"the number of turns depends on values", _program(body))
+    message = refused(NotSupported, r"the number of iterations depends on values", _program(body))
     assert f"while at {__file__}:" in message
     assert "Count in the loop with a variable that starts at a constant" in message
 

@@ -190,14 +190,14 @@ def _until(x: Any, n: Any) -> Any:
 TABLE.refuse(
     "while",
     _until,
-    "it writes to an array of tensors, and its number of turns is computed at run time",
+    "it writes to an array of tensors, and its number of iterations is computed at run time",
     x=normal(2, 3),
     n=np.asarray([3]),
 )
 TABLE.refuse(
     "while",
     lambda x: _until(x, paddle.full([1], 2000, "int64")),
-    "and its number of turns is 2000. Such a loop is written out turn by turn, up to 1024",
+    "and its number of iterations is 2000. Such a loop is unrolled, up to 1024",
     x=normal(2, 3),
 )
 

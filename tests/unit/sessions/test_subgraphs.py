@@ -159,7 +159,7 @@ def test_a_loop_with_a_constant_maximum_has_a_gradient_however_many_turns_it_tak
 
 def test_a_loop_without_a_constant_maximum_has_no_gradient() -> None:
     program = Stopping(None)
-    with pytest.raises(LoweringError, match="a Loop without a constant maximum of turns"):
+    with pytest.raises(LoweringError, match="a Loop without a constant maximum trip count"):
         train(program, popart.SGD({"defaultLearningRate": (1.0, False)}))
 
 
@@ -287,5 +287,5 @@ def test_rows_of_a_loop_that_may_end_earlier_are_refused() -> None:
     w = make.addInitializedInputTensor(W.copy(), "w")
     going = make.addInputTensor("BOOL", [], "p")
     _, rows = _power(make, _constant(make, 3, np.int64), going, x, w)
-    with pytest.raises(LoweringError, match=r"stacks 1 output\(s\) of its body, but how many"):
+    with pytest.raises(LoweringError, match=r"stacks 1 output\(s\) of its body, but how often"):
         infer(make.model, {rows: "All"})
