@@ -134,6 +134,8 @@ def celu(context: TranslationContext) -> str:
     and the exponential is written out.
     """
     x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
+    if alpha == 0:
+        raise context.refuse("alpha is 0, and x is divided by it.")
     if alpha < 0:
         # With alpha < 0, x / alpha is positive where x is negative, and Elu would be the identity.
         below, zero = context.onnx.less([x, context.const_like(0.0, x)]), context.const_like(0.0, x)

@@ -152,6 +152,8 @@ def _lengths(context: TranslationContext, sizes: Sequence[int]) -> tuple[list[in
     else:
         scales = [float(scale) for scale in context.attr("scale") or ()]
     scales = scales * rank if len(scales) == 1 else scales
+    if scales and len(scales) != rank:
+        raise context.refuse(f"scales {scales} of {rank} axes: one for each, or one for all.")
     lengths = [int(context.attr(name, 0)) for name in names]
     if scales:
         lengths = [

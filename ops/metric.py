@@ -10,24 +10,23 @@ from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
 
-@translator("accuracy", emits=("Equal", "Cast", "ReduceSum", "Mul"))
+@translator("accuracy", emits=("Equal", "Cast", "ReduceMax", "ReduceSum", "Mul"))
 def accuracy(context: TranslationContext) -> list[str]:
     """The share of rows of ``indices`` [N, k] that contain the label, their number, and N."""
     indices = context.input("indices")
     label = context.cast(context.input("label"), context.dtype(indices))
     equal = context.onnx.equal([indices, label])
     context.check_range(equal, 1, "label", 0)
-    hits = context.cast(equal, "int32")
+    # A row counts once, however often it has the label.
+    hits = context.onnx.reducemax([context.cast(equal, "int32")], [1], 0)
     rows = context.shape(indices)[0]
-    correct = context.onnx.reducesum([hits], [0, 1], 0)
+    correct = context.onnx.reducesum([hits], [0], 0)
     share = context.cast(correct, "float32")
     share = context.onnx.mul([share, context.const_like(1.0 / rows, share)])
-    total = context.const(np.asarray(rows), "int32")
-    return [
-        share,
-        context.cast(correct, context.output_dtype(1)),
-        context.cast(total, context.output_dtype(2)),
-    ]
+    # PIR programs declare both numbers as float32.
+    for count in (1, 2):
+        written_as(context, count, "int32")
+    return [share, correct, context.const(np.asarray(rows), "int32")]
 
 
 @translator(

@@ -54,7 +54,7 @@ def pool2d(context: TranslationContext) -> str:
     Divisors follow Paddle's kernel: with ``exclusive`` the elements of the image, otherwise those
     of the padded image up to ``size + padding before``.
     """
-    _check_strides(context)
+    _check_windows(context)
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     kind = str(context.attr("pooling_type", "max"))
@@ -74,7 +74,7 @@ def pool2d(context: TranslationContext) -> str:
 )
 def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
     """The maximum of each window of an image [N, C, spatial axes], and its flat index."""
-    _check_strides(context)
+    _check_windows(context)
     x = context.input("x")
     if not context.is_used(1):
         # Paddle's kernel with indices skips NaN; that of pool2d does not.
@@ -87,7 +87,7 @@ def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
 @translator("lp_pool2d", emits=("Pow", "Transpose", "paddle_ipu.SumOfWindows"))
 def lp_pool2d(context: TranslationContext) -> str:
     """``sum(x ** p) ** (1 / p)`` of each window."""
-    _check_strides(context)
+    _check_windows(context)
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     p = float(context.attr("norm_type"))
@@ -123,10 +123,12 @@ def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]
     return _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
 
 
-def _check_strides(context: TranslationContext) -> None:
+def _check_windows(context: TranslationContext) -> None:
     strides = context.ints("strides")
     if min(strides, default=1) < 1:
         raise context.refuse(f"strides {strides} must be positive.")
+    if context.attr("global_pooling", 0) and context.attr("adaptive", 0):
+        raise context.refuse("of global_pooling and adaptive one can be set.")
 
 
 def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:

@@ -169,6 +169,8 @@ def _cut(context: TranslationContext, axes: list[int], steps: list[int]) -> str:
         return _dropped(context, cut_at_run_time(context, axes, steps))
     x = context.input("x" if context.has("x") else "input")
     shape = context.shape(x)
+    if not all(-len(shape) <= axis < len(shape) for axis in axes):
+        raise context.refuse(f"axes {axes} of a tensor with {len(shape)}.")
     bounds = [
         onnx_bounds(shape[axis], start, end, step)
         for axis, start, end, step in zip(

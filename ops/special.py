@@ -33,7 +33,10 @@ for _paddle_name, _op_type in (
 @translator("polygamma", emits=("paddle_ipu.Polygamma",))
 def polygamma(context: TranslationContext) -> str:
     """The n-th derivative of the digamma function."""
-    return context.extension("Polygamma", [context.input("x")], {"n": int(context.attr("n"))})[0]
+    order = int(context.attr("n"))
+    if order < 0:
+        raise context.refuse(f"n is {order}; a derivative has an order of 0 or more.")
+    return context.extension("Polygamma", [context.input("x")], {"n": order})[0]
 
 
 @translator("gammaincc", emits=("paddle_ipu.Gammaincc",))
@@ -77,7 +80,7 @@ def angle(context: TranslationContext) -> str:
     return context.onnx.where([context.onnx.isnan([x]), x, result])
 
 
-@translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where"))
+@translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where", "Mul"))
 def logit(context: TranslationContext) -> str:
     """``log(x / (1 - x))``, x clipped to [eps, 1 - eps]; with ``eps`` 0 NaN outside [0, 1]."""
     x, eps = context.input("x"), float(context.attr("eps", 1e-6))
@@ -93,7 +96,10 @@ def logit(context: TranslationContext) -> str:
     outside = context.onnx.logical_or(
         [context.onnx.less([x, context.const_like(0.0, x)]), context.onnx.greater([x, one])]
     )
-    return context.onnx.where([outside, context.const_like(math.nan, x), result])
+    # Not a constant: its derivative is NaN, too, which Where keeps from the elements inside.
+    only = context.onnx.where([outside, x, context.const_like(0.0, x)])
+    nothing = context.onnx.mul([only, context.const_like(math.nan, x)])
+    return context.onnx.where([outside, nothing, result])
 
 
 def _paddle_dtype(context: TranslationContext) -> str:

@@ -206,6 +206,12 @@ NUMBERS = {
         ),
         [[1, 2]], -1, 5, "0 to 4", (BEYOND, BEYOND), normal(1, 3, 3, 5),
     ),
+    "rnnt_loss, length of the logits": Row(
+        lambda i, x: F.rnnt_loss(
+            x, paddle.ones([1, 2], "int32"), i.astype("int32"), paddle.full([1], 2, "int32")
+        ),
+        [3], 0, 4, "1 to 3", (BEYOND, BEYOND), normal(1, 3, 3, 5),
+    ),
     "viterbi_decode": Row(
         lambda i, x: paddle.text.viterbi_decode(x, paddle.ones([5, 5]), i),
         [4], -1, 5, "0 to 4", BOTH, normal(1, 4, 5),

@@ -20,11 +20,13 @@ def _shifted(x: jax.Array, by: int) -> jax.Array:
     return jnp.pad(x, ((0, 0), (by, 0)), constant_values=_NEVER)[:, : x.shape[1]]
 
 
-def _check_ranges(context: LoweringContext, inputs: Inputs, times: int, classes: int) -> None:
-    """Checks the lengths, and the labels [N, S] within their lengths."""
+def _check_ranges(
+    context: LoweringContext, inputs: Inputs, times: int, classes: int, shortest: int = 0
+) -> None:
+    """Checks the lengths, from `shortest` on, and the labels [N, S] within their lengths."""
     _, labels, lengths, label_lengths = inputs[:4]
     size = labels.shape[1]
-    context.within("length", lengths, 0, times)
+    context.within("length", lengths, shortest, times)
     context.within("length of labels", label_lengths, 0, size)
     counted = jnp.arange(size) < jnp.asarray(label_lengths)[:, None]
     context.within("label", jnp.where(counted, labels, 0), 0, classes - 1)
@@ -85,7 +87,8 @@ def rnnt(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> ja
     logs = jnp.asarray(inputs[0])
     labels, lengths, label_lengths = (jnp.asarray(value).astype(jnp.int32) for value in inputs[1:4])
     batch, times, rows, classes = logs.shape
-    _check_ranges(context, inputs, times, classes)
+    # An alignment ends in a blank of the last time.
+    _check_ranges(context, inputs, times, classes, shortest=1)
     blanks = logs[..., int(attributes.get("blank", 0))]
     index = jnp.broadcast_to(labels[:, None, :, None], (batch, times, rows - 1, 1))
     emits = jnp.take_along_axis(logs[:, :, :-1], index, axis=3, mode="clip")[..., 0]

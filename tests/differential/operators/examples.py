@@ -209,6 +209,13 @@ def _in_program_desc(case: OperatorCase, built: BuiltCase) -> Iterator[Use]:
             yield use
 
 
+def _numbers(value: Any) -> Any:
+    """An attribute with plain numbers where Paddle 2.6 has its Scalars."""
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return value.value() if type(value).__name__ == "Scalar" else value
+
+
 def _desc_use(op: Any, block: Any, case: OperatorCase, built: BuiltCase) -> Use | None:
     operands: dict[str, Operands] = {}
     slots: dict[str, str] = {}
@@ -224,7 +231,7 @@ def _desc_use(op: Any, block: Any, case: OperatorCase, built: BuiltCase) -> Use 
         if tensors:
             operands[slot] = tuple(tensors)
     attributes = {
-        name: op.attr(name)
+        name: _numbers(op.attr(name))
         for name in op.attr_names
         if has_meaning(name) and isinstance(op.attr(name), (bool, int, float, str, list))
     }

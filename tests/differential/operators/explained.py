@@ -44,7 +44,7 @@ ROWS = (
         "writes them as if they fitted num_thresholds and slide_steps",
     ),
     Explained(
-        "median|nanmedian",
+        "median|nanmedian|kthvalue",
         "output 1: .*\n.*int64",
         "which of several equal numbers is the middle one: Paddle's kernel leaves that to "
         "std::nth_element, which says nothing of their order",
@@ -99,8 +99,18 @@ ROWS = (
         "gives 0, and so does ours",
     ),
     Explained(
-        "fc",
-        r"NaN[\s\S]*activation_type = 'relu'",
+        "trunc",
+        "numbers of int64",
+        "Paddle's kernel takes integers through double precision, which rounds those beyond 2^53",
+    ),
+    Explained(
+        "logcumsumexp",
+        r"numbers[\s\S]*x: u?int",
+        "of integers: Paddle's kernel begins with the lowest number of their type, not of floats",
+    ),
+    Explained(
+        "fc|fusion_repeated_fc_relu",
+        r"NaN[\s\S]*(activation_type = 'relu'|fc_relu)",
         "Paddle's relu gives 0 for NaN, as ours; that within fc keeps NaN",
     ),
     Explained(

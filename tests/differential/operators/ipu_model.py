@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import paddle
 
-from paddle_ipu.errors import NotSupported, OperandValueError
+from paddle_ipu.errors import FeedError, NotSupported, OperandValueError
 from tests.differential.operators.program import Written, write
 from tests.differential.operators.use import Array, Case
 from tests.operators.built_case import static_mode
@@ -44,7 +44,7 @@ def outcomes(cases: Sequence[Case]) -> list[Outcome]:
 def _failed(error: Exception, case: Case) -> Outcome:
     """An outcome without results: honest, or an error that should not be."""
     text = f"{type(error).__name__}: {error}"
-    honest = isinstance(error, (NotSupported, OperandValueError))
+    honest = isinstance(error, (FeedError, NotSupported, OperandValueError))
     if honest and str(error).strip():
         return Outcome(not_supported=text)
     return Outcome(error=text)

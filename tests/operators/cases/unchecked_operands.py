@@ -27,6 +27,15 @@ def _atan2(x: Any, y: Any) -> Any:
     return call("atan2", [x, y], {"X1": x, "X2": y}, {"Out": "float32"})[0]
 
 
+def _accuracy(x: Any, indices: Any, label: Any) -> list[Any]:
+    return call(
+        "accuracy",
+        [x, indices, label],
+        {"Out": x, "Indices": indices, "Label": label},
+        {"Accuracy": "float32", "Correct": "int32", "Total": "int32"},
+    )
+
+
 def _cvm(x: Any, counts: Any) -> Any:
     return call("cvm", [x, counts, True], {"X": x, "CVM": counts}, {"Y": "float32"}, use_cvm=True)
 
@@ -71,6 +80,47 @@ _add(
     y=uniform(3, 5, seed=1),
     z=normal(2, 4, 3, seed=2),
     w=uniform(2, 4, 3, low=-1.0, seed=3),
+)
+_refuse("polygamma", lambda x: paddle._C_ops.polygamma(x, -1), "n is -1; a derivative has",
+        since=_PIR, x=normal(3))  # fmt: skip
+_refuse("celu", lambda x: paddle._C_ops.celu(x, 0.0), "alpha is 0, and x is divided by it",
+        since=_PIR, x=normal(3))  # fmt: skip
+_refuse("slice", lambda x: paddle._C_ops.slice(x, [-2, -1], [0, 0], [1, 1], [1, 1], [0]),
+        r"axes \[-2, -1\] of a tensor with 1\.", since=_PIR, x=normal(3))  # fmt: skip
+_refuse(
+    "nearest_interp",
+    lambda x: paddle._C_ops.nearest_interp(
+        x, None, None, None, "NCHW", -1, -1, -1, [0.5, 0.5, 0.5], "nearest", False, 1
+    ),
+    r"scales \[0\.5, 0\.5, 0\.5\] of 2 axes: one for each, or one for all",
+    since=_PIR,
+    x=normal(1, 1, 4, 4),
+)
+_refuse(
+    "pool3d",
+    lambda x: paddle._C_ops.pool3d(
+        x, [2, 1, 3], [1, 1, 1], [0, 0, 0], False, True, "NCDHW", "avg", True, True, "EXPLICIT"
+    ),
+    "of global_pooling and adaptive one can be set",
+    since=_PIR,
+    x=normal(1, 1, 4, 4, 4),
+)
+
+_add(
+    "accuracy",
+    _accuracy,
+    label="an index more than once",
+    x=normal(3, 2),
+    i=np.asarray([[1, 1], [0, 1], [0, 0]]),
+    n=np.asarray([[1], [1], [2]]),
+)
+_add(
+    "logit",
+    lambda x: paddle.nansum(paddle.logit(x)),
+    gradient=("x",),
+    label="outside, of which nothing is summed",
+    since=Since("3.0", "the kernel's gradient is 0 there"),
+    x=floats(0.25, 1.5, -0.5),
 )
 _add(
     "yolo_box",
