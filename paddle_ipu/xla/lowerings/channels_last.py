@@ -45,6 +45,13 @@ class Geometry(NamedTuple):
 def _convolution_op(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
     """XLA's operator on transposed operands; its derivative would not keep the layout."""
     spatial = tuple(range(2, x.ndim))
+    cuts = tuple(map(_taken_for_groups, weights.shape[2:], *geometry[:4]))
+    padding = tuple(
+        (before + cut * stride, after + cut * stride)
+        for (before, after), cut, stride in zip(
+            geometry.padding, cuts, geometry.strides, strict=True
+        )
+    )
     # Positions of (batch, channels, space) in the data, and of (M, C, space) in the kernels.
     data = (0, x.ndim - 1, *range(1, x.ndim - 1))
     kernels = (x.ndim - 1, x.ndim - 2, *range(x.ndim - 2))
@@ -52,12 +59,30 @@ def _convolution_op(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax
         x.transpose(0, *spatial, 1),
         weights.transpose(*spatial, 1, 0),
         geometry.strides,
-        geometry.padding,
+        padding,
         geometry.data_dilation,
         geometry.kernel_dilation,
         dimension_numbers=lax.ConvDimensionNumbers(data, kernels, data),
     )
-    return out.transpose(data)
+    ends = [size - cut for size, cut in zip(out.shape[1:-1], cuts, strict=True)]
+    inner = lax.slice(out, (0, *cuts, 0), (out.shape[0], *ends, out.shape[-1]))
+    return inner.transpose(data)
+
+
+def _taken_for_groups(
+    size: int, stride: int, padding: tuple[int, int], data_dilation: int, kernel_dilation: int
+) -> bool:
+    """Whether XLA's simplifier takes an axis for one of groups where it exchanges the operands.
+
+    Of an axis that is none its convolution contradicts itself, and it ends the process
+    (``SwapConvOperands`` of jaxlib 0.10.2). Padding that is cut off again prevents it.
+    """
+    return (
+        padding == (0, 0)
+        and kernel_dilation == 1
+        and data_dilation == size > 1
+        and stride == size - 1
+    )
 
 
 def inference_convolution(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:

@@ -144,6 +144,27 @@ _add(
 )
 _add(
     "conv2d_transpose",
+    lambda x, w: [
+        F.conv2d_transpose(x, w, stride=2, padding=1),
+        F.conv2d_transpose(
+            x.transpose([0, 1, 3, 2]), w.transpose([0, 1, 3, 2]), stride=2, padding=1
+        ),
+    ],
+    gradient=("x", "w"),
+    label="kernels that reach beyond a small image",
+    x=normal(2, 2, 1, 5),
+    w=normal(2, 3, 3, 2, seed=1),
+)
+_add(
+    "conv2d",
+    lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+    gradient=("x", "w"),
+    label="kernels that reach beyond a small image",
+    x=normal(2, 2, 1, 6),
+    w=normal(3, 2, 3, 2, seed=1),
+)
+_add(
+    "conv2d_transpose",
     lambda x, w, b: F.conv2d_transpose(x, w, b, stride=2, padding=1, data_format="NHWC"),
     gradient=("x", "w", "b"),
     label="channels last",
