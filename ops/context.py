@@ -14,6 +14,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.operand_ranges import HIGHEST, OperandRange
+from paddle_ipu.popart.schema import schema_of
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
 """Paddle dtypes that an IPU does not have -> the dtypes that replace them."""
@@ -375,7 +376,14 @@ class TranslationContext:
 
         Returns:
             Its results.
+
+        Raises:
+            TypeError: an attribute that is not in the operator's row; the translator is wrong.
         """
+        row = schema_of("ai.paddle_ipu", op_type)
+        unknown = set(attributes or ()) - set(row.attributes if row else ())
+        if unknown:
+            raise TypeError(f"ai.paddle_ipu.{op_type} has no attribute {sorted(unknown)}")
         outputs = self.builder.customOp(
             opName=op_type,
             opVersion=1,

@@ -13,6 +13,7 @@ from paddle_ipu import popart
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, NotSupported, UnsupportedOpError
 from paddle_ipu.frontend import programs
+from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.registry import find_translator, translator
 from paddle_ipu.ops.translate import Translation, check_supported, translate
 from paddle_ipu.ops.untranslated import REASONS, operators_by_reason, reason_of
@@ -129,6 +130,12 @@ def test_the_mark_of_an_extension_names_who_needs_it(static_program: Any) -> Non
     translation = _translated(static_program, "gather_nd")
     assert not translation.portable
     assert translation.extensions["GatherNd"].op_type == "gather_nd"
+
+
+def test_an_extension_takes_the_attributes_of_its_row() -> None:
+    context = TranslationContext(popart.Builder(), popart)
+    with pytest.raises(TypeError, match=r"ai\.paddle_ipu\.Lu has no attribute \['pivots'\]"):
+        context.extension("Lu", ["x"], {"pivots": 1})
 
 
 def test_a_program_without_extensions_is_portable(static_program: Any) -> None:

@@ -119,7 +119,7 @@ _add(
     lambda x: paddle.nansum(paddle.logit(x)),
     gradient=("x",),
     label="outside, of which nothing is summed",
-    since=Since("3.0", "the kernel's gradient is 0 there"),
+    since=Since("3.1", "the kernel's gradient is 0 there"),
     x=floats(0.25, 1.5, -0.5),
 )
 _add(
