@@ -12,7 +12,8 @@ import paddle
 
 import paddle_ipu
 from tests.differential.operators.explained import explanation
-from tests.differential.operators.ipu_model import Outcome, outcomes
+from tests.differential.operators.ipu_model import Outcome
+from tests.differential.operators.ipu_process import IpuModel
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, DType, Tensor, Use
 from tests.differential.operators.verdict import Verdict, compare, is_rounding, same_bits
@@ -32,18 +33,20 @@ def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
     """
     paddle_ipu.activate()
     paddle.enable_static()
-    search = _Search(Paddle(), seed)
+    search = _Search(Paddle(), IpuModel(), seed)
     try:
         search.run(cases, first)
     finally:
         search.paddle.close()
+        search.ipu.close()
         paddle.disable_static()
     return search.tally
 
 
 class _Search:
-    def __init__(self, paddles: Paddle, seed: int) -> None:
+    def __init__(self, paddles: Paddle, ipu: IpuModel, seed: int) -> None:
         self.paddle = paddles
+        self.ipu = ipu
         self.tally = Tally()
         self._seed = seed
         self._shrunk: set[str] = set()
@@ -78,7 +81,9 @@ class _Search:
             else:
                 kinds[answer.case.training].append(at)
         for places in kinds.values():
-            ours = outcomes([case for at in places if (case := answers[at].case) is not None])
+            ours = self.ipu.outcomes(
+                [case for at in places if (case := answers[at].case) is not None]
+            )
             for at, outcome in zip(places, ours, strict=True):
                 verdict = compare(answers[at], outcome, self.paddle.random)
                 if verdict.title:
@@ -144,7 +149,7 @@ class _Search:
                 for at, answer in enumerate(answers)
                 if answer.results and cases[at].training == training
             ]
-            ours = outcomes([cases[at] for at in places])
+            ours = self.ipu.outcomes([cases[at] for at in places])
             for at, outcome in zip(places, ours, strict=True):
                 verdicts[at] = compare(answers[at], outcome, self.paddle.random)
         return verdicts
