@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
 from paddle_ipu.popart.standard_operators import OPSET, not_standard
+from paddle_ipu.popart.whole_files import written_whole
 
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
@@ -267,17 +267,12 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
     data = beside if outside else None
     is_left_over = data is None and _reads(target, beside)
     try:
-        # Both files appear whole, or none does.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-            place = Path(folder, target.name)
+        with written_whole(target) as place:
             ir.save(model, place, external_data=data, size_threshold_bytes=_SMALL)
             number_names_in_file(place)
             onnx.checker.check_model(str(place), full_check=data is None)
-            if data is not None:
-                os.replace(Path(folder, data), target.parent / data)
-            os.replace(place, target)
-            if is_left_over:
-                Path(target.parent, beside).unlink()
+        if is_left_over:
+            Path(target.parent, beside).unlink()
     except OSError as error:
         raise ModelFileError(
             f"{target} cannot be written: {error.strerror or error}. Choose another place."

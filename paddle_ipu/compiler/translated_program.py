@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,15 @@ from paddle_ipu.compiler.progress import Percent, between, no_progress
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.dialect import dialect
 from paddle_ipu.dialect.value_names import name_of
-from paddle_ipu.errors import FeedError, FetchError, InvalidProgramError, NotSupported
+from paddle_ipu.errors import (
+    FeedError,
+    FetchError,
+    InvalidProgramError,
+    NotSupported,
+    PassError,
+)
 from paddle_ipu.frontend import programs
+from paddle_ipu.frontend.attribute_kinds import wrong_attribute
 from paddle_ipu.ops.translate import Translation, translate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
@@ -128,24 +136,26 @@ def translate_program(
         dump.graph(name, graph)
         passed(100 * next(done) / len(passes))
 
-    run_passes(passes, compilation, listen)
+    with _naming_wrong_attributes(graph):
+        run_passes(passes, compilation, listen)
     _check_fed(compilation)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     array_of = weights_of(weights, compilation.optimizer)
     written = compilation.state_writes()
     ours = target_selection.is_ours(popart)
-    translation = translate(
-        graph,
-        popart,
-        array_of,
-        place=bool(values["enable_manual_shard"]),
-        # The SDK has the user's compiled operators.
-        custom_ops=known_custom_ops(values.custom_ops) if ours else values.custom_ops,
-        **_host(values, in_64_bits) if ours else {},
-        writes=written,
-        progress=between(progress, 40, 100),
-        in_64_bits=in_64_bits,
-    )
+    with _naming_wrong_attributes(graph):
+        translation = translate(
+            graph,
+            popart,
+            array_of,
+            place=bool(values["enable_manual_shard"]),
+            # The SDK has the user's compiled operators.
+            custom_ops=known_custom_ops(values.custom_ops) if ours else values.custom_ops,
+            **_host(values, in_64_bits) if ours else {},
+            writes=written,
+            progress=between(progress, 40, 100),
+            in_64_bits=in_64_bits,
+        )
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
     chosen = None
@@ -166,6 +176,26 @@ def translate_program(
         declared, declared_dtypes, dynamic, compilation, written, translation, anchors, optimizer,
         chosen, portability_issues, dump,
     )  # fmt: skip
+
+
+@contextmanager
+def _naming_wrong_attributes(graph: ir.Graph) -> Iterator[None]:
+    """Says which attribute is of the wrong kind, where that may be why passes or translators fail.
+
+    Paddle checks the attributes of what a script builds, and not those of all files.
+
+    Raises:
+        InvalidProgramError: there is one.
+    """
+    try:
+        yield
+    except (InvalidProgramError, PassError) as error:
+        found = wrong_attribute(graph) if error.__cause__ is not None else ""
+        if not found:
+            raise
+        raise InvalidProgramError(
+            f"{found}. The program is damaged; copy its file anew or save the model again."
+        ) from error
 
 
 def scope_weights(scope: paddle.static.Scope, in_64_bits: bool = False) -> WeightsOf:

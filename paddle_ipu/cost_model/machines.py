@@ -191,6 +191,8 @@ MACHINES: Mapping[str, Machine] = {
 """The machines by name; :func:`machine_named` finds them however they are spelt."""
 
 FILE_PREFIX = "ipu:"
+_LEAST, _MOST = 1e-6, 1e15
+"""Figures of a file: with others no prediction is a number."""
 
 
 def _key(name: str) -> str:
@@ -261,15 +263,20 @@ def _figures(
     for name, value in given.items():
         if name not in known:
             raise OptionError(
-                f"machine file '{path}': unknown field '{where}{name}'; there are "
+                f"machine file '{path}': unknown field {_shown(where + name)}; there are "
                 f"{', '.join(known)}"
             )
         if name == "name":
-            figures[name] = str(value)
+            if not isinstance(value, str):
+                raise _wrong(path, where + name, "a text", value)
+            figures[name] = value
             continue
         whole = known[name] == "int"
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        # So that it is no NaN either.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
             raise _wrong(path, where + name, "a number above 0", value)
+        if not _LEAST <= value <= _MOST:
+            raise _wrong(path, where + name, f"a number from {_LEAST:g} to {_MOST:g}", value)
         if whole and value != int(value):
             raise _wrong(path, where + name, "a whole number above 0", value)
         figures[name] = int(value) if whole else float(value)
@@ -277,4 +284,9 @@ def _figures(
 
 
 def _wrong(path: Path, name: str, expected: str, got: object) -> OptionError:
-    return OptionError(f"machine file '{path}': {name} must be {expected}, got {got!r}")
+    return OptionError(f"machine file '{path}': {name} must be {expected}, got {_shown(got)}")
+
+
+def _shown(found: object) -> str:
+    text = repr(found)
+    return text if len(text) <= 60 else f"{text[:57]}..."

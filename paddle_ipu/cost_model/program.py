@@ -232,11 +232,8 @@ def read_program(
     written = variable_writes(graph, training=loss is not None)
     weights = [t for t in reader.tensors.values() if t.role == "weight"]
     inputs = [t for t in reader.tensors.values() if t.role == "input"]
-    trained = [
-        t
-        for t in weights
-        if t.name in differentiated - set(written) and is_float(graph.initializers[t.name])
-    ]
+    kept = differentiated - written.keys()
+    trained = [t for t in weights if t.name in kept and is_float(graph.initializers[t.name])]
     state, rule = _state(optimizer, trained)
     if rows is None:
         rows = next((t.dims[0] for t in inputs if t.dims), 1)

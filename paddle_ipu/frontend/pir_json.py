@@ -68,6 +68,8 @@ _LAYOUTS = frozenset(
     {"NHWC", "NCHW", "NDHWC", "NCDHW", "ANYLAYOUT", "UNDEFINED", "UNDEFINED(ANYLAYOUT)",
      "MKLDNNLAYOUT", "ONEDNN", "SPARSE_COO", "SPARSE_CSR", "PSTRING_UNION", "STRIDED"}
 )  # fmt: skip
+_OF_RESULTS = ("persistable", "stop_gradient", "trainable")
+"""Attributes with a truth value for each result."""
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -314,8 +316,10 @@ class _Parser:
             for block in self._array(self._object(region).get("blocks"), "blocks")
         ]
         results = [self._define(each, "%") for each in self._array(op.get("O"), "O")]
-        stopped = self._array(attributes.get("stop_gradient", []), "stop_gradient")
-        for result, stops in zip(results, stopped, strict=False):
+        of_results = {
+            key: self._array(attributes.get(key, []), f"attribute {key!r}") for key in _OF_RESULTS
+        }
+        for result, stops in zip(results, of_results["stop_gradient"], strict=False):
             result.stop_gradient = bool(stops)
         if name == "pd_op.feed":
             name = "pd_op.data"
@@ -336,9 +340,8 @@ class _Parser:
         name = self._claim(flags[3], [result])
         attributes: dict[str, Any] = {"parameter_name": name}
         keys = ("is_distributed", "is_parameter", "need_clip")
-        keys_of_result = ("persistable", "stop_gradient", "trainable")
         numbers = [*flags[:3], *of_result]
-        for key, value in zip((*keys, *keys_of_result), numbers, strict=True):
+        for key, value in zip((*keys, *_OF_RESULTS), numbers, strict=True):
             attributes[key] = [bool(self._integer(value, key))]
         result.stop_gradient = attributes["stop_gradient"][0]
         return Operation("builtin.parameter", [], [result], attributes, [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
+from paddle_ipu.popart.whole_files import written_whole
 
 INLINE_LIMIT = 2**31 - 2**27
 """Bytes of weights that one ONNX file can hold: protobuf's 2 GiB, less room for all else."""
@@ -141,17 +141,15 @@ def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Writes a model as an ONNX file; nodes of one name are numbered, as ONNX asks for.
 
     Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``. The file appears
-    whole: what was there before stays until then.
+    whole: what was there before stays until then, and what killed writers left is removed.
     """
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         # A pipe or a device has nothing to lose.
         _write(model, target)
         return
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        _write(model, Path(folder, target.name))
-        for written in sorted(Path(folder).iterdir(), reverse=True):
-            os.replace(written, target.parent / written.name)
+    with written_whole(target) as place:
+        _write(model, place)
 
 
 def _write(model: ir.Model, target: Path) -> None:

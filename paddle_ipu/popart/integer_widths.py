@@ -130,12 +130,20 @@ class _Widths:
         self._graph = graph
         self._written = written
         self._kept = written | fetched
-        self._bounded: dict[str, bool] = {}
-        self._picking: dict[str, tuple[bool, bool]] = {}
+        self._bounded: dict[ir.Value, bool] = {}
+        self._picking: dict[ir.Value, tuple[bool, bool]] = {}
+        self._narrow: dict[ir.Value, bool] = {}
+        self._small: dict[ir.Value, bool] = {}
 
     def wide(self) -> Iterable[str]:
+        # In this order each question finds those of its neighbours answered, however long a chain.
+        for node in reversed(self._graph):
+            for value in node.outputs:
+                self._uses(value)
         for graph in (self._graph, *self._graph.subgraphs()):
             for name, value in tensors_of(graph).items():
+                if _is_integer(value):
+                    self._is_small(value)
                 is_read = bool(value.uses()) or value.is_graph_output() or name in self._kept
                 # A feed that nothing reads may be any number.
                 is_read = is_read or (graph is self._graph and value.is_graph_input())
@@ -152,12 +160,11 @@ class _Widths:
 
     def _is_bounded(self, value: ir.Value) -> bool:
         """Whether all its numbers fit 32 bits, whatever is fed."""
-        name = str(value.name)
-        if name not in self._bounded:
+        if value not in self._bounded:
             # What a loop carries round comes back here.
-            self._bounded[name] = False
-            self._bounded[name] = self._find_bounded(value)
-        return self._bounded[name]
+            self._bounded[value] = False
+            self._bounded[value] = self._find_bounded(value)
+        return self._bounded[value]
 
     def _find_bounded(self, value: ir.Value) -> bool:
         if value.dtype in _NARROW:
@@ -185,6 +192,11 @@ class _Widths:
 
         A feed only where it picks elements: a number beyond is an error then.
         """
+        if value not in self._narrow:
+            self._narrow[value] = self._find_narrow(value)
+        return self._narrow[value]
+
+    def _find_narrow(self, value: ir.Value) -> bool:
         only, picks = self._uses(value)
         node = value.producer()
         if node is None:
@@ -205,11 +217,10 @@ class _Widths:
 
     def _uses(self, value: ir.Value) -> tuple[bool, bool]:
         """(whether every use is as good with 32 bits, whether one of them is as an index)."""
-        name = str(value.name)
-        if name not in self._picking:
-            self._picking[name] = (False, False)
-            self._picking[name] = self._find_uses(value)
-        return self._picking[name]
+        if value not in self._picking:
+            self._picking[value] = (False, False)
+            self._picking[value] = self._find_uses(value)
+        return self._picking[value]
 
     def _find_uses(self, value: ir.Value) -> tuple[bool, bool]:
         if value.is_graph_output() or str(value.name) in self._kept:
@@ -234,8 +245,15 @@ class _Widths:
 
     def _is_small(self, value: ir.Value | None) -> bool:
         """Whether its numbers are known to stay clear of the ends of 32 bits."""
-        node = None if value is None else value.producer()
-        if value is None or node is None:
+        if value is None:
+            return False
+        if value not in self._small:
+            self._small[value] = self._find_small(value)
+        return self._small[value]
+
+    def _find_small(self, value: ir.Value) -> bool:
+        node = value.producer()
+        if node is None:
             return False
         constant = _constant(value)
         if constant is not None:

@@ -7,34 +7,61 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+Array = np.ndarray[Any, Any]
+
 _MAX_FOLDED_ELEMENTS = 1024
 
 
-def constant_of(value: ir.Value) -> np.ndarray[Any, Any] | None:
+_FOLDED = ("Identity", "Cast", "Concat", "Gather", "Squeeze", "Unsqueeze")
+
+
+def constant_of(value: ir.Value) -> Array | None:
     """The value of a constant, an initializer or small shape arithmetic, or None."""
-    if value.const_value is not None:
-        return value.const_value.numpy()
+    known: dict[ir.Value, Array | None] = {}
+    # Each value is looked at once: shape arithmetic may be deep, and may read a value again.
+    waiting = [value]
+    while waiting:
+        last = waiting[-1]
+        operands = _operands(last)
+        if last in known:
+            waiting.pop()
+        elif operands is None:
+            known[last] = _written(last)
+        elif unknown := [each for each in operands if each not in known]:
+            waiting.extend(unknown)
+        else:
+            arrays = [array for each in operands if (array := known[each]) is not None]
+            known[last] = _fold(last, arrays) if len(arrays) == len(operands) else None
+    return known[value]
+
+
+def _operands(value: ir.Value) -> list[ir.Value] | None:
+    """What a value is computed from where it may be folded, else None."""
     node = value.producer()
-    if node is None or node.domain:
-        return None
-    if node.op_type == "Shape":
-        shape = node.inputs[0].shape if node.inputs[0] is not None else None
-        if shape is None or not all(isinstance(dim, int) for dim in shape):
-            return None
-        return np.array(list(shape), dtype=np.int64)
-    if node.op_type not in ("Identity", "Cast", "Concat", "Gather", "Squeeze", "Unsqueeze"):
+    if value.const_value is not None or node is None or node.domain or node.op_type not in _FOLDED:
         return None
     if value.shape is None or int(np.prod(value.shape.numpy())) > _MAX_FOLDED_ELEMENTS:
         return None
-    inputs = [None if item is None else constant_of(item) for item in node.inputs]
-    if any(item is None for item in inputs):
+    operands = [each for each in node.inputs if each is not None]
+    return operands if len(operands) == len(node.inputs) else None
+
+
+def _written(value: ir.Value) -> Array | None:
+    """A value that the graph has without computing anything."""
+    if value.const_value is not None:
+        return value.const_value.numpy()
+    node = value.producer()
+    if node is None or node.domain or node.op_type != "Shape":
         return None
-    return _fold(node, [item for item in inputs if item is not None], value)
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    if shape is None or not all(isinstance(dim, int) for dim in shape):
+        return None
+    return np.array(list(shape), dtype=np.int64)
 
 
-def _fold(
-    node: ir.Node, inputs: list[np.ndarray[Any, Any]], value: ir.Value
-) -> np.ndarray[Any, Any]:
+def _fold(value: ir.Value, inputs: list[Array]) -> Array:
+    node = value.producer()
+    assert node is not None
     if node.op_type == "Cast":
         assert value.dtype is not None
         return inputs[0].astype(value.dtype.numpy())

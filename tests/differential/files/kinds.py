@@ -15,7 +15,7 @@ import random
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,18 @@ from paddle.base.proto import framework_pb2
 from paddle_ipu import popart
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import array_weights, translate_program
+from paddle_ipu.cost_model.choice import TARGET_OPTIONS, choose_machine
+from paddle_ipu.cost_model.machines import FILE_PREFIX, MACHINES
+from paddle_ipu.cost_model.memory_check import check_memory
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.cost_model.report.auto_report import ENVIRONMENT as ENGINE_OPTIONS
+from paddle_ipu.cost_model.report.auto_report import allows_out_of_memory, auto_report
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.directory import text_of
 from paddle_ipu.distributed import poprun_arguments, poprun_options
+from paddle_ipu.distributed.hosts import hosts_in_file
 from paddle_ipu.distributed.vipu_server import VipuServer, new_state
-from paddle_ipu.errors import VipuError
+from paddle_ipu.errors import OutOfMemoryException, VipuError
 from paddle_ipu.frontend import saved_model
 from paddle_ipu.frontend.saved_model import ModelFiles
 from paddle_ipu.frontend.vocabulary import table
@@ -374,6 +383,111 @@ def _read_poprun(damaged: Damaged) -> None:
     _as_file(damaged.content, read)
 
 
+_HOST_FILES = {
+    "plain": "# the pod\nh0\nh1.example.com  # second\n\n10.3.7.153\n",
+    "slots": "pod-0 slots=2\npod-1 slots=2 max_slots=4\n",
+    "ranges": "pod[01-04]\nhost[0-2,7].example.com,gateway\n",
+}
+
+
+@functools.cache
+def _host_files() -> Mapping[str, tuple[bytes, bytes]]:
+    return {name: (text.encode(), b"") for name, text in _HOST_FILES.items()}
+
+
+def _damage_host(content: bytes, choose: random.Random, others: Sequence[bytes]) -> bytes:
+    """A line, or a word of one, is another, or there are many more."""
+    lines = content.split(b"\n")
+    at = choose.randrange(len(lines))
+    words = (b"", b"-oProxyCommand=x", b"h[0-4095]", b"h[0-9999999999]", b"h[2-1]", b"h[1-2,,]",
+             b"h[", b"h]", b"h[[0-1]]", b"h,h", b",", b"a" * 70_000, b"a," * 70_000, b"[0-9]" * 9,
+             "h\u00b2".encode(), b"h[\xd9\xa1]", b"\0", choose.choice(lines))  # fmt: skip
+    action = choose.choice(("word", "word", "line", "many", "numbered"))
+    if action == "word":
+        cut = choose.randrange(len(lines[at]) + 1)
+        lines[at] = lines[at][:cut] + choose.choice(words) + lines[at][cut:]
+    elif action == "line":
+        lines[at] = choose.choice(words)
+    elif action == "many":
+        lines[at:at] = [lines[at]] * 20_000
+    else:
+        lines[at:at] = [b"n%d[0-4095]" % number for number in range(choose.choice((2, 17, 20_000)))]
+    return b"\n".join(lines)
+
+
+def _read_hosts(damaged: Damaged) -> None:
+    _as_file(damaged.content, hosts_in_file)
+
+
+@functools.cache
+def _machines() -> Mapping[str, tuple[bytes, bytes]]:
+    figures = asdict(MACHINES["Bow-Pod16"])
+    processor = {"base": "C600", **figures.pop("processor")}
+    described = {
+        "few": {"base": "POD4", "ipus": 2, "processor": {"tiles": 736}},
+        "named": {"host_bandwidth": 25e9, "processor": "GC200"},
+        "all": {"base": "POD64", **figures, "processor": processor},
+    }
+    return {name: (json.dumps(each).encode(), b"") for name, each in described.items()}
+
+
+@functools.cache
+def _predicted() -> tuple[Program, Program]:
+    """Programs for a machine: of inference on one IPU, of training on two in a pipeline."""
+    options = popart.SessionOptions()
+    options.virtualGraphMode = popart.VirtualGraphMode.Manual
+    options.enablePipelining = True
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    x = builder.addInputTensor("FLOAT", [8, 64], "x")
+    weights = [builder.addInitializedInputTensor(np.zeros((64, 64), np.float32)) for _ in "ab"]
+    for ipu, weight in enumerate(weights):
+        with builder.virtualGraph(ipu), builder.pipelineStage(ipu):
+            x = builder.aiOnnx.softmax([builder.aiOnnx.matmul([x, weight])])
+    with builder.virtualGraph(1), builder.pipelineStage(1):
+        loss = builder.aiGraphcore.identityloss([x])
+    flow = popart.DataFlow(8, {loss: popart.AnchorReturnType("All")})
+    optimizer = popart.SGD({"defaultLearningRate": (0.1, False)})
+    return (
+        read_program(builder.model, flow, popart.SessionOptions(), None),
+        read_program(builder.model, flow, options, optimizer, loss=loss, ipus=2),
+    )
+
+
+def _read_machine(damaged: Damaged) -> None:
+    """Programs are predicted on the machine that the file describes."""
+
+    def read(path: Path) -> None:
+        for program in _predicted():
+            choice = choose_machine(f"{FILE_PREFIX}{path}", program.settings.ipus, None, {})
+            text_of(make_report(program, choice.machine))
+            with contextlib.suppress(OutOfMemoryException):
+                check_memory(program, choice)
+
+    _as_file(damaged.content, read)
+
+
+_POPLAR_OPTIONS = {
+    "target": {"machine": "bow-pod4", "ipuLinkDomainSize": 4},
+    "engine": {"autoReport.all": "true", "autoReport.directory": "reports", "debug.x": 3,
+               "debug.allowOutOfMemory": True, "autoReport.outputArchive": "false"},
+}  # fmt: skip
+
+
+@functools.cache
+def _poplar_options() -> Mapping[str, tuple[bytes, bytes]]:
+    return {name: (json.dumps(each).encode(), b"") for name, each in _POPLAR_OPTIONS.items()}
+
+
+def _read_poplar_options(damaged: Damaged) -> None:
+    """The text is that of both environment variables."""
+    # The environment has no other bytes.
+    text = damaged.content.replace(b"\0", b"").decode(errors="surrogateescape")
+    environment = {TARGET_OPTIONS: text, ENGINE_OPTIONS: text}
+    auto_report({}, environment)
+    allows_out_of_memory({}, environment)
+    choose_machine("", 2, None, environment)
+
+
 # -- requests --------------------------------------------------------------------------------------
 
 
@@ -469,6 +583,9 @@ KINDS: Sequence[Kind] = (
     Kind("load_ipu_config", 3, _config_files, (_damage_line,), _read_config),
     Kind("ipuof.conf", 3, _ipuof_files, (_damage_json,), _read_ipuof),
     Kind("poprun", 3, _poprun_files, (_damage_json,), _read_poprun),
+    Kind("hostfile", 2, _host_files, (_damage_host,), _read_hosts),
+    Kind("machine", 2, _machines, (_damage_json,), _read_machine),
+    Kind("Poplar options", 1, _poplar_options, (_damage_json,), _read_poplar_options),
     Kind("request", 3, _requests, (_damage_request,), _read_request),
     Kind("V-IPU call", 1, _calls, (_damage_json,), _call_vipu),
 )

@@ -251,6 +251,9 @@ JSON_DAMAGE: dict[str, Callable[[Any], Any]] = {
     "has the layout 'NCHX', which no version": put(*TENSOR, 2, "NCHX"),
     "the levels is 3, expected a list": put(*TENSOR, 3, 3),
     "a block's name is None": lambda d: d["program"]["regions"][0]["blocks"][0].pop("#"),
+    "attribute 'persistable' is 1, expected a list": lambda d: _operators(d)[5]["A"].append(
+        {"N": "persistable", "AT": {"#": "0.a_i32", "D": 1}}
+    ),
     "'transpose_x' is of kind '0.a_none', which no version": put("A", 0, "AT", "#", "0.a_none"),
     "'transpose_x' is the dtype 'float31'": put("A", 0, "AT", {"#": "1.a_dtype", "D": "float31"}),
     r"'transpose_x' is the scalar \[\]": put("A", 0, "AT", {"#": "1.a_scalar", "D": []}),

@@ -69,6 +69,17 @@ def test_a_file_describes_a_machine(tmp_path: Path) -> None:
         ('{"processor": "GC3"}', "processor must be one of GC200, Bow, C600, got 'GC3'"),
         ('{"processor": 3}', "processor must be a name or an object, got 3"),
         ('{"processor": {"tiles": true}}', "processor.tiles must be a number above 0, got True"),
+        ('{"host_bandwidth": NaN}', "host_bandwidth must be a number above 0, got nan"),
+        ('{"clock": 1}', "unknown field 'clock'; there are name, ipus"),
+        (
+            '{"host_bandwidth": Infinity}',
+            "host_bandwidth must be a number from 1e-06 to 1e+15, got inf",
+        ),
+        (
+            f'{{"processor": {{"tiles": 1{"0" * 400}}}}}',
+            f"processor.tiles must be a number from 1e-06 to 1e+15, got 1{'0' * 56}...",
+        ),
+        ('{"name": {}}', "name must be a text, got {}"),
         ('{"processor": {"base": "x"}}', "processor.base must be one of GC200, Bow, C600"),
     ],
 )

@@ -228,6 +228,11 @@ def test_host_lists(text: str, hosts: list[str]) -> None:
         ("h[0-9999999]", "is no range of up to 4096 hosts"),
         ("a b", "'a b' is no host"),
         ("-oProxyCommand=x", "is no host"),
+        ("h[0-1", r"'h\[0-1' is no host"),
+        ("h]", r"'h\]' is no host"),
+        (f"h[0-{'9' * 5000}]", "is no range; write for instance"),
+        (",".join(f"h{n}x[0-4095]" for n in range(17)), "there are more than 65536 hosts"),
+        ("h" * 500 + "[", r"^--host h{200}\.\.\.: 'h{200}' is no host"),
     ],
 )
 def test_wrong_host_lists(text: str, message: str) -> None:
@@ -244,6 +249,17 @@ def test_host_files(tmp_path: Path) -> None:
         hosts_in_file(file)
     with pytest.raises(LaunchError, match="cannot be read: No such file"):
         hosts_in_file(tmp_path / "none")
+    file.write_text("h[0-1]\n# two\nh1 slots=2\n", encoding="utf-8")
+    with pytest.raises(LaunchError, match=f"--hostfile {file}, line 3: h1 is named twice"):
+        hosts_in_file(file)
+    file.write_bytes(b"h0\n\xff\n")
+    with pytest.raises(LaunchError, match="cannot be read: 'utf-8' codec can't decode"):
+        hosts_in_file(file)
+    with pytest.raises(LaunchError, match="cannot be read: embedded null byte"):
+        hosts_in_file(Path("a\0b"))
+    hosts = [f"worker-{number}.pod" for number in range(20_000)]
+    file.write_text("\n".join(hosts), encoding="utf-8")
+    assert hosts_in_file(file) == hosts
 
 
 def test_config_files(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ so at each moment, and none by luck.
 from __future__ import annotations
 
 import errno
+import fcntl
+import inspect
 import itertools
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -25,7 +28,7 @@ import pytest
 
 from examples.bert.stages.checkpoints import CheckpointFolder
 from examples.bert.stages.device import RunState
-from paddle_ipu.popart import graph_types
+from paddle_ipu.popart import graph_types, whole_files
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.unit.sessions.session_programs import Linear
 
@@ -81,7 +84,7 @@ def codes(module: Any) -> set[CodeType]:
     """The code of all functions and methods of a class or module."""
     found = [*vars(module).values()]
     found += [member for each in found if isinstance(each, type) for member in vars(each).values()]
-    return {each.__code__ for each in found if hasattr(each, "__code__")}
+    return {each.__code__ for each in map(inspect.unwrap, found) if hasattr(each, "__code__")}
 
 
 def test_a_cache_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
@@ -275,14 +278,63 @@ def test_a_model_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
     before = onnx.numpy_helper.to_array(weights)
     model.graph.initializers["w"].const_value = popart_array(before + 1)
     writing = {c for c in codes(graph_types) if c.co_name in ("write_model", "_write")}
-    moments = 0
+    writing |= codes(whole_files)
+    moments, folders = 0, 0
     while killed_at(moments, writing, lambda: graph_types.write_model(model, path)):
         found = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
         assert any(np.array_equal(found["w"], expected) for expected in (before, before + 1))
         moments += 1
-    assert moments > 8
+        left = [each for each in tmp_path.iterdir() if each != path]
+        folders += len(left)
+        # What the writer before it left is gone, unless this one was killed on the way there.
+        assert len(left) <= 2
+    assert moments > 30
+    assert folders > 10
     (found,) = (i for i in onnx.load(path).graph.initializer if i.name == "w")
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), before + 1)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_living_writer_has_written_stays(tmp_path: Path) -> None:
+    model = Linear().builder.model
+    with whole_files.written_whole(tmp_path / "first") as place:
+        place.write_bytes(b"first")
+        assert in_a_child(lambda: graph_types.write_model(model, tmp_path / "m.onnx")) == 0
+        graph_types.write_model(model, tmp_path / "first")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "m.onnx"]
+    assert (tmp_path / "first").read_bytes() == b"first"
+
+
+def test_where_there_are_no_locks_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlocked(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unlocked)
+    model = Linear().builder.model
+    with whole_files.written_whole(tmp_path / "first") as place:
+        place.write_bytes(b"first")
+        graph_types.write_model(model, tmp_path / "m.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "m.onnx"]
+
+
+def test_a_folder_that_is_removed_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another writer does that finds it without a lock."""
+    make, made = tempfile.mkdtemp, list[str]()
+
+    def removed_once(**where: Any) -> str:
+        made.append(make(**where))
+        if len(made) == 1:
+            shutil.rmtree(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed_once)
+    graph_types.write_model(Linear().builder.model, tmp_path / "m.onnx")
+    assert len(made) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
 def popart_array(array: np.ndarray[Any, Any]) -> Any:
