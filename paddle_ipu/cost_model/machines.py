@@ -239,7 +239,8 @@ def read_machine(path: Path) -> Machine:
     if not isinstance(base, str) or base not in MACHINES:
         raise _wrong(path, "base", "one of " + ", ".join(MACHINES), base)
     processor = described.pop("processor", None)
-    machine = replace(MACHINES[base], name=str(path), **_figures(path, Machine, described))
+    figures = {"name": str(path), **_figures(path, Machine, described)}
+    machine = replace(MACHINES[base], **figures)
     if processor is None:
         return machine
     if isinstance(processor, str):

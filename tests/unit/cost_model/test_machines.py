@@ -55,6 +55,9 @@ def test_a_file_describes_a_machine(tmp_path: Path) -> None:
     machine = machine_named(f"ipu:{path}")
     assert (machine.ipus, machine.processor.tiles, machine.processor.clock) == (2, 736, 1.33e9)
     assert machine.processor.memory == PROCESSORS["GC200"].memory // 2
+    assert machine.name == str(path)
+    path.write_text(json.dumps({"name": "half", "processor": {"name": "small"}}))
+    assert (read_machine(path).name, read_machine(path).processor.name) == ("half", "small")
 
 
 @pytest.mark.parametrize(
