@@ -28,11 +28,13 @@ from paddle_ipu.errors import (
     FeedError,
     FetchError,
     InvalidProgramError,
+    ModelFileError,
     NotSupported,
     PassError,
 )
 from paddle_ipu.frontend import programs
 from paddle_ipu.frontend.attribute_kinds import wrong_attribute
+from paddle_ipu.frontend.saved_model import SavedProgram
 from paddle_ipu.ops.translate import Translation, translate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
@@ -136,14 +138,14 @@ def translate_program(
         dump.graph(name, graph)
         passed(100 * next(done) / len(passes))
 
-    with _naming_wrong_attributes(graph):
+    with _reporting_damage(graph, source.program):
         run_passes(passes, compilation, listen)
     _check_fed(compilation)
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     array_of = weights_of(weights, compilation.optimizer)
     written = compilation.state_writes()
     ours = target_selection.is_ours(popart)
-    with _naming_wrong_attributes(graph):
+    with _reporting_damage(graph, source.program):
         translation = translate(
             graph,
             popart,
@@ -179,23 +181,30 @@ def translate_program(
 
 
 @contextmanager
-def _naming_wrong_attributes(graph: ir.Graph) -> Iterator[None]:
+def _reporting_damage(graph: ir.Graph, program: object) -> Iterator[None]:
     """Says which attribute is of the wrong kind, where that may be why passes or translators fail.
 
     Paddle checks the attributes of what a script builds, and not those of all files.
 
     Raises:
         InvalidProgramError: there is one.
+        ModelFileError: there is none, and a pass fails on what a file holds.
     """
     try:
         yield
     except (InvalidProgramError, PassError) as error:
         found = wrong_attribute(graph) if error.__cause__ is not None else ""
-        if not found:
-            raise
-        raise InvalidProgramError(
-            f"{found}. The program is damaged; copy its file anew or save the model again."
-        ) from error
+        if found:
+            raise InvalidProgramError(
+                f"{found}. The program is damaged; copy its file anew or save the model again."
+            ) from error
+        if isinstance(error, PassError) and isinstance(program, SavedProgram):
+            raise ModelFileError(
+                f"{program.source}: an operator has an attribute out of range "
+                f"({error.__cause__!r}). The file is damaged; copy it anew or save the model "
+                "again. If Paddle runs it, the fault is paddle_ipu's: report it."
+            ) from error
+        raise
 
 
 def scope_weights(scope: paddle.static.Scope, in_64_bits: bool = False) -> WeightsOf:

@@ -15,7 +15,7 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.compiler.translated_program import array_weights, translate_program
-from paddle_ipu.errors import InvalidProgramError
+from paddle_ipu.errors import InvalidProgramError, ModelFileError
 from paddle_ipu.frontend import programs, saved_model
 from paddle_ipu.frontend.attribute_kinds import wrong_attribute
 from paddle_ipu.options.strategy import CoreIpuStrategy
@@ -62,16 +62,26 @@ def test_sound_models_have_none(path: Path, static_mode: None) -> None:
 @pytest.mark.newest
 @pytest.mark.filterwarnings("ignore:no variable in your model")
 @pytest.mark.parametrize(
-    ("operator", "name", "kind", "data", "message"),
+    ("operator", "name", "kind", "data", "error", "message"),
     [
         # A pass reads this one, a translator the next.
-        ("1.full", "value", "0.a_str", "much", "full.*'value' is 'much', expected a number"),
-        ("1.scale", "bias", "0.a_str", "much", "scale.*'bias' is 'much', expected a number"),
+        (
+            "1.full", "value", "0.a_str", "much", InvalidProgramError,
+            "operator full.*'value' is 'much', expected a number. The program is damaged",
+        ),
+        (
+            "1.scale", "bias", "0.a_str", "much", InvalidProgramError,
+            "operator scale.*'bias' is 'much', expected a number. The program is damaged",
+        ),
+        (
+            "1.full", "shape", "1.a_intarray", [-1], ModelFileError,
+            "the model in memory: an operator has an attribute out of range .*ValueError.*damaged",
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_file_with_one(
-    operator: str, name: str, kind: str, data: object, message: str, tmp_path: Path,
-    static_mode: None,
+    operator: str, name: str, kind: str, data: object, error: type[Exception], message: str,
+    tmp_path: Path, static_mode: None,
 ) -> None:  # fmt: skip
     x, y = _scaled()
     executor = paddle.static.Executor(paddle.CPUPlace())
@@ -87,5 +97,5 @@ def test_a_file_with_one(
     strategy.set_options({"is_training": False})
     fetches = [target.name for target in program.fetch_targets]
     source = Source(program, strategy.snapshot(), ["x"], fetches)
-    with pytest.raises(InvalidProgramError, match=f"{message}. The program is damaged"):
+    with pytest.raises(error, match=message):
         translate_program(popart, source, array_weights({}))
