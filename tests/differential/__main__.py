@@ -20,7 +20,9 @@ KINDS = ("operators", "training", "files")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--cases", type=int, default=2000, help="how many (default: %(default)s)")
+    parser.add_argument(
+        "--cases", type=int, default=2000, help="how many are drawn (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all of them (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--ledger", action="store_true", help="add it to docs/differential.jsonl")
@@ -31,7 +33,13 @@ def main() -> int:
     seconds = time.monotonic() - start
     show(tally, options.kind, options.seed, seconds)
     if options.ledger:
-        append(tally, options.kind, options.seed, options.first, seconds)
+        append(
+            tally,
+            options.kind,
+            options.seed,
+            range(options.first, options.first + options.cases),
+            seconds,
+        )
     return 1 if tally.findings else 0
 
 

@@ -24,15 +24,25 @@ _HEAD = Path(__file__).with_name("ledger_head.md")
 
 
 def append(
-    tally: Tally, kind: str, seed: int, first: int, seconds: float, records: Path = RECORDS
+    tally: Tally, kind: str, seed: int, numbers: range, seconds: float, records: Path = RECORDS
 ) -> None:
-    """Adds a run to the records."""
+    """Adds a run to the records.
+
+    Args:
+        tally: what it showed; operators have several cases of a number, alike but for the values.
+        kind: ``operators``, ``training`` or ``files``.
+        seed: of the run.
+        numbers: of the cases that were drawn.
+        seconds: how long it took.
+        records: the file.
+    """
     import paddle
 
     record = {
         "kind": kind,
         "seed": seed,
-        "first": first,
+        "first": numbers.start,
+        "last": numbers.stop - 1,
         "cases": tally.cases,
         "seconds": round(seconds),
         "paddle": str(paddle.__version__),
@@ -74,15 +84,15 @@ def _totals(records: Sequence[dict[str, Any]]) -> str:
 
 def _runs(records: Sequence[dict[str, Any]]) -> str:
     lines = [
-        "| kind | Paddle | seed | cases | commit | findings |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| kind | Paddle | seed | numbers | cases | commit | findings |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for record in records:
-        last = record["first"] + record["cases"] - 1
+        last = record.get("last", record["first"] + record["cases"] - 1)
         findings = "; ".join(f"{title} ({n})" for title, n in record["findings"].items())
         cells = (
             *(record["kind"], record["paddle"], record["seed"]),
-            *(f"{record['first']} to {last}", record["commit"]),
+            *(f"{record['first']} to {last}", record["cases"], record["commit"]),
             findings.replace("|", "/") or "none",
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")

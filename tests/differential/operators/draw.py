@@ -94,8 +94,7 @@ class Drawing:
                 use = _CHANGES[change](self, random, use)
         else:
             use = self._free(random, use)
-        use = _with_new_numbers(random, use)
-        return self._within_domains(random, use)
+        return _within_domains(random, _with_new_numbers(random, use))
 
     def _chained(self, random: Random, steps: int) -> Use | None:
         """An operator of few operands whose first is a result of the one before."""
@@ -199,14 +198,6 @@ class Drawing:
                 operands[name] = given
         return self._with_attributes(random, replace(use, operands=operands), 0.6)
 
-    def _within_domains(self, random: Random, use: Use) -> Use:
-        """The same with numbers that the operator takes, where a row of `OPERANDS` says which."""
-        for name, at, tensor in list(use.tensors()):
-            if (use.op, name) in OPERANDS and random.random() < 0.9:
-                array = OPERANDS[use.op, name](random, tensor.array, use)
-                use = use.with_operand(name, at, replace(tensor, array=array))
-        return use
-
 
 def _integer(random: Random, name: str, value: int, rank: int) -> int:
     if name in _AXES:
@@ -244,6 +235,29 @@ def _with_new_numbers(random: Random, use: Use) -> Use:
         array = values.numbers(random, tensor.array.shape, tensor.dtype, tensor.array)
         use = use.with_operand(name, at, replace(tensor, array=array))
     return use
+
+
+def _within_domains(random: Random, use: Use) -> Use:
+    """The same with numbers that the operator takes, where a row of `OPERANDS` says which."""
+    for name, at, tensor in list(use.tensors()):
+        if (use.op, name) in OPERANDS and random.random() < 0.9:
+            array = OPERANDS[use.op, name](random, tensor.array, use)
+            use = use.with_operand(name, at, replace(tensor, array=array))
+    return use
+
+
+def with_other_values(case: Case, *seed: int) -> Case:
+    """The case with other numbers in what is fed; constants of the program stay."""
+    random = np.random.default_rng(seed)
+
+    def changed(use: Use) -> Use:
+        other = _within_domains(random, _with_new_numbers(random, use))
+        for name, at, tensor in use.tensors():
+            if tensor.constant:
+                other = other.with_operand(name, at, tensor)
+        return other
+
+    return replace(case, steps=tuple(map(changed, case.steps)))
 
 
 # Changes of a valid use

@@ -11,6 +11,7 @@ import numpy as np
 import paddle
 
 import paddle_ipu
+from tests.differential.operators.draw import with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.ipu_process import IpuModel
@@ -21,6 +22,8 @@ from tests.differential.operators.worker import Answer, Paddle
 from tests.differential.tally import Finding, Tally
 
 BATCH = 250
+OTHER_VALUES = 3
+"""How often a forward case is tried again with other numbers: that needs no other program."""
 
 
 def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
@@ -65,34 +68,58 @@ class _Search:
                 self._try_batch(numbers, answers, pool)
                 sys.stderr.write(f"{numbers.stop - first} cases: {dict(self.tally.outcomes)}\n")
 
-    def _answers(self, numbers: range) -> list[Answer]:
-        return self.paddle.answers([(self._seed, number) for number in numbers])
+    def _answers(self, numbers: range) -> list[list[Answer]]:
+        """Paddle's answers to the case of each number, and to it with other values."""
+        forms = [[a] for a in self.paddle.answers([(self._seed, number) for number in numbers])]
+        places = [
+            at
+            for at, (first,) in enumerate(forms)
+            if first.results and first.case is not None and not first.case.training
+            for _ in range(OTHER_VALUES)
+        ]
+        others = [
+            with_other_values(case, self._seed, numbers[at], index)
+            for index, at in enumerate(places)
+            if (case := forms[at][0].case) is not None
+        ]
+        for at, answer in zip(places, self.paddle.answers(others), strict=True):
+            forms[at].append(answer)
+        return forms
 
     def _try_batch(
-        self, numbers: Sequence[int], answers: Sequence[Answer], pool: ThreadPoolExecutor
+        self, numbers: Sequence[int], forms: Sequence[Sequence[Answer]], pool: ThreadPoolExecutor
     ) -> None:
-        kinds: dict[bool, list[int]] = {False: [], True: []}
-        for at, answer in enumerate(answers):
-            self.tally.subjects[answer.subject] += 1
-            if answer.crashed:
-                self.tally.outcomes["Paddle crashed"] += 1
-            elif answer.refused or answer.case is None:
-                self.tally.outcomes["refused by Paddle"] += 1
-            else:
-                kinds[answer.case.training].append(at)
-        for places in kinds.values():
+        kinds: dict[bool, list[tuple[int, list[Answer]]]] = {False: [], True: []}
+        for number, form in zip(numbers, forms, strict=True):
+            self.tally.subjects[form[0].subject] += 1
+            answered = []
+            for answer in form:
+                if answer.crashed:
+                    self.tally.outcomes["Paddle crashed"] += 1
+                elif answer.refused or answer.case is None:
+                    self.tally.outcomes["refused by Paddle"] += 1
+                else:
+                    answered.append(answer)
+            if answered and answered[0].case is not None:
+                kinds[answered[0].case.training].append((number, answered))
+        for those in kinds.values():
             ours = self.ipu.outcomes(
-                [case for at in places if (case := answers[at].case) is not None]
+                [[a.case for a in form if a.case is not None] for _, form in those]
             )
-            for at, outcome in zip(places, ours, strict=True):
-                verdict = compare(answers[at], outcome, self.paddle.random)
-                if verdict.title:
-                    # Paddle's process is busy with the next batch; this waits for it.
-                    checked = pool.submit(self._checked, answers[at], outcome, verdict)
-                    verdict = checked.result()
-                self.tally.outcomes[verdict.outcome] += 1
-                if verdict.title:
-                    self._report(numbers[at], answers[at], verdict, pool)
+            for (number, form), outcomes in zip(those, ours, strict=True):
+                for answer, outcome in zip(form, outcomes, strict=True):
+                    self._judge(number, answer, outcome, pool)
+
+    def _judge(
+        self, number: int, answer: Answer, outcome: Outcome, pool: ThreadPoolExecutor
+    ) -> None:
+        verdict = compare(answer, outcome, self.paddle.random)
+        if verdict.title:
+            # Paddle's process is busy with the next batch; this waits for it.
+            verdict = pool.submit(self._checked, answer, outcome, verdict).result()
+        self.tally.outcomes[verdict.outcome] += 1
+        if verdict.title:
+            self._report(number, answer, verdict, pool)
 
     def _checked(self, answer: Answer, outcome: Outcome, verdict: Verdict) -> Verdict:
         """The verdict, unless rounding, Paddle's undefined results or a known cause explain it."""
@@ -149,8 +176,8 @@ class _Search:
                 for at, answer in enumerate(answers)
                 if answer.results and cases[at].training == training
             ]
-            ours = self.ipu.outcomes([cases[at] for at in places])
-            for at, outcome in zip(places, ours, strict=True):
+            ours = self.ipu.outcomes([[cases[at]] for at in places])
+            for at, (outcome,) in zip(places, ours, strict=True):
                 verdicts[at] = compare(answers[at], outcome, self.paddle.random)
         return verdicts
 

@@ -6,12 +6,13 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import paddle
 
 from paddle_ipu.errors import FeedError, NotSupported, OperandValueError
-from tests.differential.operators.program import Written, write
+from tests.differential.operators.program import Written, values, write
 from tests.differential.operators.use import Array, Case
 from tests.operators.built_case import static_mode
 from tools.program_forms.default_translation import translate_by_default
@@ -32,16 +33,20 @@ class Outcome:
     error: str = ""
 
 
-def outcomes(cases: Sequence[Case]) -> list[Outcome]:
-    """What the IPU Model gives for each case; all of them forward, or all training."""
+Form = Sequence[Case]
+"""Cases that differ in the values of what is fed alone."""
+
+
+def outcomes(forms: Sequence[Form]) -> list[list[Outcome]]:
+    """What the IPU Model gives for each case of each form; all forward, or all training."""
     # What cannot be translated is known soon, and would have all others compiled again.
-    together = [at for at, case in enumerate(cases) if _is_translated(case)]
-    made = {at: _run([case])[0] for at, case in enumerate(cases) if at not in set(together)}
-    made.update(zip(together, _run([cases[at] for at in together]), strict=True))
-    return [made[at] for at in range(len(cases))]
+    together = [at for at, form in enumerate(forms) if _is_translated(form[0])]
+    made = {at: _run([form])[0] for at, form in enumerate(forms) if at not in set(together)}
+    made.update(zip(together, _run([forms[at] for at in together]), strict=True))
+    return [made[at] for at in range(len(forms))]
 
 
-def _failed(error: Exception, case: Case) -> Outcome:
+def _failed(error: Exception) -> Outcome:
     """An outcome without results: honest, or an error that should not be."""
     text = f"{type(error).__name__}: {error}"
     honest = isinstance(error, (FeedError, NotSupported, OperandValueError))
@@ -69,24 +74,24 @@ def _is_translated(case: Case) -> bool:
     return True
 
 
-def _run(cases: Sequence[Case]) -> list[Outcome]:
-    """Together; where that fails, without the case that the error names, or by halves."""
-    if not cases:
+def _run(forms: Sequence[Form]) -> list[list[Outcome]]:
+    """Together; where that fails, without the form that the error names, or by halves."""
+    if not forms:
         return []
-    written = write(cases)
+    written = write([form[0] for form in forms])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _run_together(written, cases)
+            return _run_together(written, forms)
     except Exception as error:
-        if len(cases) == 1:
-            return [_failed(error, cases[0])]
+        if len(forms) == 1:
+            return [[_failed(error) for _ in forms[0]]]
         bad = _named(error, written)
     if bad is not None:
-        others = _run([*cases[:bad], *cases[bad + 1 :]])
-        return [*others[:bad], *_run([cases[bad]]), *others[bad:]]
-    half = len(cases) // 2
-    return _run(cases[:half]) + _run(cases[half:])
+        others = _run([*forms[:bad], *forms[bad + 1 :]])
+        return [*others[:bad], *_run([forms[bad]]), *others[bad:]]
+    half = len(forms) // 2
+    return _run(forms[:half]) + _run(forms[half:])
 
 
 def _named(error: Exception, written: Written) -> int | None:
@@ -101,29 +106,44 @@ def _named(error: Exception, written: Written) -> int | None:
     return None
 
 
-def _run_together(written: Written, cases: Sequence[Case]) -> list[Outcome]:
+def _run_together(written: Written, forms: Sequence[Form]) -> list[list[Outcome]]:
     fetches = list(written.fetches.values())
-    made = [Outcome() for _ in cases]
-    feed = dict(written.feed)
+    training = forms[0][0].training
     with static_mode():
         strategy = paddle.static.IpuStrategy()
-        strategy.set_graph_config(num_ipus=1, is_training=cases[0].training, micro_batch_size=1)
+        strategy.set_graph_config(num_ipus=1, is_training=training, micro_batch_size=1)
         compiled = paddle.static.IpuCompiledProgram(
             written.program, scope=written.scope(), ipu_strategy=strategy
         ).compile(list(written.feed), fetches)
-        while True:
-            try:
-                results = compiled.run(feed, fetches)
-                break
-            except OperandValueError as error:
-                at = _named(error, written)
-                if len(cases) == 1 or at is None or made[at].not_supported:
-                    raise
-                # The others need not be compiled anew: this one is run with ones.
-                made[at] = _failed(error, cases[at])
-                for name in feed:
-                    if name.startswith(f"case{at}_") and feed[name].dtype.kind in "iu":
-                        feed[name] = np.ones_like(feed[name])
+        rounds = [
+            _round(compiled, written, [form[min(at, len(form) - 1)] for form in forms])
+            for at in range(max(map(len, forms)))
+        ]
+    return [[results[at] for results in rounds[: len(form)]] for at, form in enumerate(forms)]
+
+
+def _round(compiled: Any, written: Written, cases: Sequence[Case]) -> list[Outcome]:
+    """A run of the program with the values of these cases."""
+    fetches = list(written.fetches.values())
+    made = [Outcome() for _ in cases]
+    feed = dict(written.feed)
+    for at, case in enumerate(cases):
+        feed.update((name, array) for name, array in values(at, case) if name in feed)
+    while True:
+        try:
+            results = compiled.run(feed, fetches)
+            break
+        except OperandValueError as error:
+            at = _named(error, written)
+            if len(cases) == 1 and not made[0].not_supported:
+                return [_failed(error)]
+            if at is None or made[at].not_supported:
+                raise
+            # The others need not be compiled anew: this one is run with ones.
+            made[at] = _failed(error)
+            for name in feed:
+                if name.startswith(f"case{at}_") and feed[name].dtype.kind in "iu":
+                    feed[name] = np.ones_like(feed[name])
     for (at, what), array in zip(written.fetches, results, strict=True):
         made[at].results[what] = np.asarray(array)
     return made

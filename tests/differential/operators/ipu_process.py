@@ -7,12 +7,11 @@ import signal
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
-from tests.differential.operators.ipu_model import Outcome, outcomes
-from tests.differential.operators.use import Case
+from tests.differential.operators.ipu_model import Form, Outcome, outcomes
 
 
 class IpuModel:
-    """Runs cases in another process; of those that end it, it finds the one that does."""
+    """Runs cases in another process; of those that end it, it names the one that does."""
 
     def __init__(self) -> None:
         self._start()
@@ -24,22 +23,22 @@ class IpuModel:
         self._process.start()
         other.close()
 
-    def outcomes(self, cases: Sequence[Case]) -> list[Outcome]:
-        """What the IPU Model gives for each case; all of them forward, or all training."""
-        if not cases:
+    def outcomes(self, forms: Sequence[Form]) -> list[list[Outcome]]:
+        """What the IPU Model gives for each case of each form; all forward, or all training."""
+        if not forms:
             return []
         try:
-            self._connection.send(list(cases))
-            made: list[Outcome] = self._connection.recv()
+            self._connection.send(list(forms))
+            made: list[list[Outcome]] = self._connection.recv()
         except (EOFError, ConnectionError):
             self._process.join()
             how = self._process.exitcode or 0
             self._start()
-            if len(cases) == 1:
+            if len(forms) == 1:
                 name = signal.Signals(-how).name if how < 0 else f"exit code {how}"
-                return [Outcome(error=f"ended the process: {name}")]
-            half = len(cases) // 2
-            return self.outcomes(cases[:half]) + self.outcomes(cases[half:])
+                return [[Outcome(error=f"ended the process: {name}") for _ in forms[0]]]
+            half = len(forms) // 2
+            return self.outcomes(forms[:half]) + self.outcomes(forms[half:])
         return made
 
     def close(self) -> None:
@@ -55,5 +54,5 @@ def _serve(connection: Connection) -> None:
 
     paddle_ipu.activate()
     paddle.enable_static()
-    while (cases := connection.recv()) is not None:
-        connection.send(outcomes(cases))
+    while (forms := connection.recv()) is not None:
+        connection.send(outcomes(forms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.differential.operators.signature import (
     pir_signature,
     results_with_meaning,
 )
-from tests.differential.operators.use import Array, Case, DType, Operand, Result, Use
+from tests.differential.operators.use import Array, Case, DType, Operand, Result, Tensor, Use
 from tests.operators.built_case import static_mode
 
 RATE = np.asarray(0.5, np.float32)
@@ -88,6 +88,22 @@ def write(cases: Sequence[Case]) -> Written:
     return written
 
 
+def values(at: int, case: Case) -> Iterator[tuple[str, Array]]:
+    """The name and value of what case `at` of a program feeds or trains."""
+    for step, use in enumerate(case.steps):
+        for slot, operands in use.operands.items():
+            for index, operand in enumerate(
+                operands if isinstance(operands, tuple) else [operands]
+            ):
+                if isinstance(operand, Tensor) and not operand.constant:
+                    name = _name(at, step, slot, index if isinstance(operands, tuple) else None)
+                    yield name, operand.array
+
+
+def _name(at: int, step: int, slot: str, index: int | None) -> str:
+    return f"case{at}_{step}_{slot}" if index is None else f"case{at}_{step}_{slot}_{index}"
+
+
 class _Writer:
     def __init__(self, written: Written, at: int, case: Case, terms: list[Any]) -> None:
         self._written = written
@@ -121,17 +137,16 @@ class _Writer:
                 variables[slot] = None
             elif isinstance(operands, tuple):
                 variables[slot] = [
-                    self._variable(operand, f"{len(self._results)}_{slot}_{index}")
-                    for index, operand in enumerate(operands)
+                    self._variable(operand, slot, index) for index, operand in enumerate(operands)
                 ]
             else:
-                variables[slot] = self._variable(operands, f"{len(self._results)}_{slot}")
+                variables[slot] = self._variable(operands, slot)
         return variables
 
-    def _variable(self, operand: Operand, name: str) -> Any:
+    def _variable(self, operand: Operand, slot: str, index: int | None = None) -> Any:
         if isinstance(operand, Result):
             return self._results[operand.step][operand.output]
-        name = f"case{self._at}_{name}"
+        name = _name(self._at, len(self._results), slot, index)
         shape = list(operand.array.shape)
         if operand.constant:
             return paddle.assign(operand.array)
