@@ -192,9 +192,11 @@ def yolo_box(context: TranslationContext) -> list[str | None]:
         centre = onnx.add([inside, context.const(steps, context.dtype(x))])
         centre = onnx.mul([centre, size])
         centre = onnx.div([centre, context.const_like(cells_of_axis, x)])
-        anchor = pairs[:, at].reshape(1, -1, 1, 1, 1) / (ratio * cells_of_axis)
+        # In the order of Paddle's kernel, by which it overflows.
+        anchor = context.const(pairs[:, at].reshape(1, -1, 1, 1, 1), context.dtype(x))
         length = onnx.exp([_column(context, cells, at + 2, 2)])
-        length = onnx.mul([onnx.mul([length, context.const(anchor, context.dtype(x))]), size])
+        length = onnx.mul([onnx.mul([length, anchor]), size])
+        length = onnx.div([length, context.const_like(ratio * cells_of_axis, x)])
         length = onnx.mul([length, half])
         start, end = onnx.sub([centre, length]), onnx.add([centre, length])
         if context.attr("clip_bbox", 1):

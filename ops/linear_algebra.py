@@ -147,6 +147,12 @@ def lu(context: TranslationContext) -> list[str]:
 def lu_unpack(context: TranslationContext) -> list[str | None]:
     """The permutation P, L and U of ``x = P @ L @ U``, from the results of `lu`."""
     pair = [context.input("x"), context.input("y")]
+    *stack, rows, columns = context.shape(pair[0])
+    if context.shape(pair[1]) != [*stack, min(rows, columns)]:
+        raise context.refuse(
+            f"x is {context.shape(pair[0])}, and its pivots have to be "
+            f"{[*stack, min(rows, columns)]}, not {context.shape(pair[1])}."
+        )
     exchange, lower, upper = context.extension("LuUnpack", pair, num_outputs=3)
     triangles = bool(context.attr("unpack_ludata", 1))
     return [

@@ -12,7 +12,7 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
 @translator(
     "cross_entropy_with_softmax",
     emits=("LogSoftmax", "Log", "Softmax", "graphcore.Detach", "graphcore.Nll", "Mul", "ReduceSum",
-           "Neg", "Reshape", "Transpose", "Cast", "ReduceLogSumExp", "Sub", "Add"),
+           "Neg", "Reshape", "Transpose", "Cast", "ReduceLogSumExp", "Sub", "Add", "Max"),
 )  # fmt: skip
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(input)[label])`` along ``axis``; 0 where the label is ``ignore_index``.
@@ -31,7 +31,10 @@ def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     loss_shape[axis] = 1
     if context.attr("soft_label", 0):
         weights = context.axis_last(context.graphcore.detach([label]), axis)
-        products = context.onnx.mul([weights, logs])
+        # As in Paddle's kernel, so that a label of 0 makes 0 of the logarithm of 0.
+        lowest = -6e4 if context.dtype(logs) == "float16" else -1e20
+        finite = context.onnx.max([logs, context.const_like(lowest, logs)])
+        products = context.onnx.mul([weights, finite])
         loss = context.onnx.neg([context.onnx.reducesum([products], [last], 0)])
         if takes_logits:
             loss = _with_gradient_of_paddle(context, loss, weights, moved)

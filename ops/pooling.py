@@ -109,6 +109,10 @@ def fractional_max_pool(context: TranslationContext) -> list[str]:
         )
     sizes, wanted = context.shape(x)[2:], context.ints("output_size")
     kernel = context.ints("kernel_size") or [0] * len(sizes)
+    if not len(sizes) == len(wanted) == len(kernel):
+        raise context.refuse(
+            f"output_size {wanted} and kernel_size {kernel} of {len(sizes)} axes: one for each."
+        )
     windows = [_fractional(*axis, u) for axis in zip(sizes, wanted, kernel, strict=True)]
     return max_of_windows(context, x, windows)
 

@@ -139,13 +139,18 @@ def uniform_random_batch_size_like(context: TranslationContext) -> str:
 def truncated_gaussian_random(context: TranslationContext) -> str:
     """Normal numbers truncated to ``a`` and ``b``, by default -2 and 2 (Paddle 2's bounds)."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
+    low, high = float(context.attr("a", -2.0)), float(context.attr("b", 2.0))
+    if not (std > 0 and low < high):
+        raise context.refuse(
+            f"std {std} and the bounds {low} and {high}: std has to be above 0, and a below b."
+        )
     attributes = {
         "shape": context.ints("shape"),
         "dtype": int(dialect.DTYPES[_float_dtype(context)]),
         "mean": mean,
         "scale": std,
-        "low": float(context.attr("a", -2.0)),
-        "high": float(context.attr("b", 2.0)),
+        "low": low,
+        "high": high,
         "seed": _seed(context),
     }
     return context.extension("TruncatedNormal", [], attributes)[0]

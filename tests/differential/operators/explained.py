@@ -109,6 +109,32 @@ ROWS = (
         "of integers: Paddle's kernel begins with the lowest number of their type, not of floats",
     ),
     Explained(
+        "eigh|svd",
+        r"output [012]: ",
+        "eigenvectors and singular vectors have any sign, and any basis where values are equal",
+    ),
+    Explained(
+        "fused_softmax_mask",
+        r"NaN[\s\S]*\n    \w+: [^\n]*(nan|inf)",
+        "the largest of numbers and NaN: Paddle's kernel skips NaN or keeps it, by its place",
+    ),
+    Explained(
+        "fake_quantize_.*",
+        r"numbers[\s\S]*\n    \w*scale: \S+ \[*-",
+        "a scale below zero is no largest magnitude; kernels clip to bounds in another order",
+    ),
+    Explained(
+        ".*conv.*_transpose.*",
+        r"NaN[\s\S]*\n    \w+: [^\n]*inf",
+        "an infinity is multiplied by the zeros between elements of a dilated kernel",
+    ),
+    Explained(
+        "psroi_pool|roi_pool",
+        "numbers",
+        "the edge of a bin is a whole number but for rounding, before the image's first pixel: XLA "
+        "multiplies and adds at once, Paddle's kernel does not",
+    ),
+    Explained(
         "fc|fusion_repeated_fc_relu",
         r"NaN[\s\S]*(activation_type = 'relu'|fc_relu)",
         "Paddle's relu gives 0 for NaN, as ours; that within fc keeps NaN",

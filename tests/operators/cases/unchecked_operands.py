@@ -106,6 +106,26 @@ _refuse(
     x=normal(1, 1, 4, 4, 4),
 )
 
+_refuse("truncated_gaussian_random",
+        lambda: paddle._C_ops.truncated_gaussian_random(
+            [3], 0.0, 0.0, 0, -2.0, 2.0, paddle.float32, paddle.CPUPlace()),
+        "std 0.0 and the bounds -2.0 and 2.0: std has to be above 0", since=_PIR)  # fmt: skip
+_refuse("lu_unpack", lambda x, y: paddle._C_ops.lu_unpack(x, y, True, True),
+        r"x is \[2, 3\], and its pivots have to be \[2\], not \[3\]", since=_PIR,
+        x=normal(2, 3), y=np.ones(3, np.int32))  # fmt: skip
+_refuse("fractional_max_pool3d",
+        lambda x: paddle._C_ops.fractional_max_pool3d(x, [2, 2, 2], [2, 2], 0.9, True),
+        r"output_size \[2, 2, 2\] and kernel_size \[2, 2\] of 3 axes: one for each",
+        since=_PIR, x=normal(1, 1, 3, 3, 3))  # fmt: skip
+
+_add(
+    "cross_entropy_with_softmax",
+    lambda x, y: F.cross_entropy(x, y, soft_label=True, reduction="none"),
+    gradient=("x",),
+    label="a logit of minus infinity with a label of 0",
+    x=floats([1.0, -np.inf, 0.5], [0.0, 1.0, 2.0]),
+    y=floats([0.25, 0.0, 0.75], [0.5, 0.5, 0.0]),
+)
 _add(
     "accuracy",
     _accuracy,
