@@ -60,5 +60,8 @@ def bipartite_match(context: TranslationContext) -> list[str]:
         "per_prediction": int(str(context.attr("match_type", "bipartite")) == "per_prediction"),
         "dist_threshold": float(context.attr("dist_threshold", 0.5)),
     }
-    results = context.extension("BipartiteMatch", [context.input("dist_mat")], attributes, 2)
+    distances = context.input("dist_mat")
+    if 0 in context.shape(distances):
+        raise context.refuse(f"distances {context.shape(distances)} have nothing to match.")
+    results = context.extension("BipartiteMatch", [distances], attributes, 2)
     return [context.onnx.unsqueeze([result], [0]) for result in results]

@@ -329,6 +329,8 @@ def fill_diagonal(context: TranslationContext) -> str:
     """
     x, offset = context.input("x"), int(context.attr("offset", 0))
     shape = context.shape(x)
+    if len(shape) < 2:
+        raise context.refuse(f"x is {shape}; a diagonal needs two axes or more.")
     columns, total = shape[1], product(shape)
     step = sum(product(shape[axis + 1 :]) for axis in range(len(shape)))
     if not context.attr("wrap", 0):

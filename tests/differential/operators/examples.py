@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+from paddle_ipu.frontend.vocabulary.table import TABLE
 from paddle_ipu.ops import families  # noqa: F401 - fills the table of translators
 from paddle_ipu.ops.registry import find_translator
 from tests.differential.operators.program import dtype_name
@@ -73,7 +74,7 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
                 read = _in_pir if pir() else _in_program_desc
                 for use in read(case, built):
                     uses.setdefault(use.op, {}).setdefault(_form(use), use)
-                    if case.check is not None and use.op.removesuffix("_") == case.op:
+                    if case.check is not None and case.op in (_phi_name(use.op), use.op):
                         random.add(use.op)
     if pir():
         uses = {op: _with_all_results(those) for op, those in uses.items()}
@@ -83,6 +84,11 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
         if op[:-1] not in uses or not op.endswith("_")
     }
     return drawn, frozenset(random)
+
+
+def _phi_name(op: str) -> str:
+    row = TABLE.get(op)
+    return str(row.op) if row is not None and not pir() else op.removesuffix("_")
 
 
 def _with_all_results(uses: Mapping[str, Use]) -> dict[str, Use]:

@@ -114,6 +114,21 @@ ROWS = (
         "eigenvectors and singular vectors have any sign, and any basis where values are equal",
     ),
     Explained(
+        "eigh|eigvalsh",
+        "of a gradient",
+        "Paddle's gradient mixes the matrices of a stack",
+    ),
+    Explained(
+        "uniform_random_batch_size_like",
+        "dtype",
+        "the draw changes the operator's dtype, and not that of its variable",
+    ),
+    Explained(
+        "thresholded_relu",
+        "NaN",
+        "Paddle 2's kernel multiplies infinities below the threshold by 0",
+    ),
+    Explained(
         "fused_softmax_mask",
         r"NaN[\s\S]*\n    \w+: [^\n]*(nan|inf)",
         "the largest of numbers and NaN: Paddle's kernel skips NaN or keeps it, by its place",

@@ -110,6 +110,10 @@ _refuse("truncated_gaussian_random",
         lambda: paddle._C_ops.truncated_gaussian_random(
             [3], 0.0, 0.0, 0, -2.0, 2.0, paddle.float32, paddle.CPUPlace()),
         "std 0.0 and the bounds -2.0 and 2.0: std has to be above 0", since=_PIR)  # fmt: skip
+_refuse("fill_diagonal", lambda x: paddle._C_ops.fill_diagonal(x, 1.0, 0, False),
+        r"x is \[\]; a diagonal needs two axes", since=_PIR, x=normal())  # fmt: skip
+_refuse("bipartite_match", lambda x: paddle._C_ops.bipartite_match(x, "bipartite", 0.5),
+        r"distances \[1, 0\] have nothing to match", since=_PIR, x=normal(1, 0))  # fmt: skip
 _refuse("lu_unpack", lambda x, y: paddle._C_ops.lu_unpack(x, y, True, True),
         r"x is \[2, 3\], and its pivots have to be \[2\], not \[3\]", since=_PIR,
         x=normal(2, 3), y=np.ones(3, np.int32))  # fmt: skip
