@@ -128,11 +128,15 @@ def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]
 
 
 def _check_windows(context: TranslationContext) -> None:
+    is_global, adaptive = context.attr("global_pooling", 0), context.attr("adaptive", 0)
     strides = context.ints("strides")
-    if min(strides, default=1) < 1:
-        raise context.refuse(f"strides {strides} must be positive.")
-    if context.attr("global_pooling", 0) and context.attr("adaptive", 0):
-        raise context.refuse("of global_pooling and adaptive one can be set.")
+    if not adaptive and min(strides, default=1) < 1:
+        raise context.refuse(f"strides {strides}: windows move by 1 or more. Set such strides.")
+    if is_global and adaptive:
+        raise context.refuse(
+            "global_pooling and adaptive are both set, of which Paddle's kernel makes windows of "
+            "one element each. Set one of them."
+        )
 
 
 def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:

@@ -377,11 +377,13 @@ def _naming_operator(node: ir.Node, popart_exception: type[Exception]) -> Iterat
             f"({type(error).__name__}: {error}). The program is damaged; if Paddle runs it, the "
             "fault is paddle_ipu's: report it."
         ) from error
-    except popart_exception as error:
-        raise NotSupported(
-            f"{dialect.describe(node)} is used in a way that PopART does not take: {error}"
-        ) from error
     except Exception as error:
+        # Not those that derive from it: a broken assumption of PopART's own is no use of Paddle's.
+        if type(error) is popart_exception:
+            raise NotSupported(
+                f"{dialect.describe(node)} is used in a way that PopART does not take: {error}. "
+                "Change its operands or attributes."
+            ) from error
         error.add_note(f"while translating Paddle's {dialect.describe(node)}")
         raise
 

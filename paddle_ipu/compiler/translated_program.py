@@ -200,9 +200,8 @@ def _reporting_damage(graph: ir.Graph, program: object) -> Iterator[None]:
             ) from error
         if isinstance(error, PassError) and isinstance(program, SavedProgram):
             raise ModelFileError(
-                f"{program.source}: an operator has an attribute out of range "
-                f"({error.__cause__!r}). The file is damaged; copy it anew or save the model "
-                "again. If Paddle runs it, the fault is paddle_ipu's: report it."
+                f"{program.source}: an operator may have an attribute out of range. If the file is "
+                f"damaged, copy it anew or save the model again; else {error}"
             ) from error
         raise
 

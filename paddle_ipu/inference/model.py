@@ -247,7 +247,10 @@ class Model:
                 with last_program_stays():
                     program = compiler.compile(feeds, self._fetches)
             except (NotSupported, popart_exception) as error:
-                if shapes == self._known_shapes():
+                by_popart = isinstance(error.__cause__, popart_exception)
+                if shapes == self._known_shapes() or not (
+                    by_popart or isinstance(error, popart_exception)
+                ):
                     raise
                 listed = ", ".join(f"{name!r} {list(shape)}" for name, shape in micro.items())
                 raise FeedError(

@@ -59,7 +59,7 @@ _refuse(
     lambda x: paddle._C_ops.pool2d(
         x, [7, 2], [-1, 1], [0, 0], False, True, "NCHW", "max", False, False, "EXPLICIT"
     ),
-    r"strides \[-1, 1\] must be positive",
+    r"strides \[-1, 1\]: windows move by 1 or more",
     since=_PIR,
     x=normal(1, 1, 4, 4),
 )
@@ -101,7 +101,7 @@ _refuse(
     lambda x: paddle._C_ops.pool3d(
         x, [2, 1, 3], [1, 1, 1], [0, 0, 0], False, True, "NCDHW", "avg", True, True, "EXPLICIT"
     ),
-    "of global_pooling and adaptive one can be set",
+    "global_pooling and adaptive are both set, of which Paddle's kernel makes windows of",
     since=_PIR,
     x=normal(1, 1, 4, 4, 4),
 )
@@ -122,6 +122,15 @@ _refuse("fractional_max_pool3d",
         r"output_size \[2, 2, 2\] and kernel_size \[2, 2\] of 3 axes: one for each",
         since=_PIR, x=normal(1, 1, 3, 3, 3))  # fmt: skip
 
+_add(
+    "pool2d",
+    lambda x: paddle._C_ops.pool2d(
+        x, [2, 2], [0, 0], [0, 0], False, True, "NCHW", "avg", False, True, "EXPLICIT"
+    ),
+    label="adaptive, whose strides are not read",
+    since=_PIR,
+    x=normal(1, 1, 4, 5),
+)
 _add(
     "cross_entropy_with_softmax",
     lambda x, y: F.cross_entropy(x, y, soft_label=True, reduction="none"),
@@ -144,6 +153,7 @@ _add(
     gradient=("x",),
     label="outside, of which nothing is summed",
     since=Since("3.1", "the kernel's gradient is 0 there"),
+    limitation="with eps 0 the gradient outside [0, 1] is NaN; before Paddle 3.1 it is 0",
     x=floats(0.25, 1.5, -0.5),
 )
 _add(

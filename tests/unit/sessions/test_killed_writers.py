@@ -15,6 +15,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -305,11 +306,12 @@ def test_what_a_living_writer_has_written_stays(tmp_path: Path) -> None:
     assert (tmp_path / "first").read_bytes() == b"first"
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EBADF])
 def test_where_there_are_no_locks_nothing_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def unlocked(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", unlocked)
     model = Linear().builder.model
@@ -317,6 +319,19 @@ def test_where_there_are_no_locks_nothing_is_removed(
         place.write_bytes(b"first")
         graph_types.write_model(model, tmp_path / "m.onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "m.onnx"]
+
+
+def test_a_link_that_is_named_like_a_left_over_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_bytes(b"kept")
+    place = tmp_path / "models"
+    place.mkdir()
+    link = place / f".paddle_ipu.{socket.gethostname()}.abcdefgh"
+    link.symlink_to(elsewhere)
+    graph_types.write_model(Linear().builder.model, place / "m.onnx")
+    assert sorted(path.name for path in place.iterdir()) == [link.name, "m.onnx"]
+    assert [path.name for path in elsewhere.iterdir()] == ["kept"]
 
 
 def test_a_folder_that_is_removed_before_it_is_locked(

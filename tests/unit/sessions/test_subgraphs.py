@@ -147,7 +147,7 @@ def test_a_loop_ends_by_its_condition_or_its_maximum(turns: int, factor: int) ->
     np.testing.assert_array_equal(got, X * factor)
 
 
-def test_a_loop_with_a_constant_maximum_has_a_gradient_however_many_turns_it_takes() -> None:
+def test_a_loop_with_a_constant_maximum_has_a_gradient_however_often_it_runs() -> None:
     program = Stopping(10)
     session = train(program, popart.SGD({"defaultLearningRate": (1.0, False)}))
     run(session, {"x": X})
