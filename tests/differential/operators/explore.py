@@ -71,18 +71,14 @@ class _Search:
     def _answers(self, numbers: range) -> list[list[Answer]]:
         """Paddle's answers to the case of each number, and to it with other values."""
         forms = [[a] for a in self.paddle.answers([(self._seed, number) for number in numbers])]
-        places = [
-            at
+        others = [
+            (at, with_other_values(first.case, self._seed, numbers[at], variant))
             for at, (first,) in enumerate(forms)
             if first.results and first.case is not None and not first.case.training
-            for _ in range(OTHER_VALUES)
+            for variant in range(OTHER_VALUES)
         ]
-        others = [
-            with_other_values(case, self._seed, numbers[at], index)
-            for index, at in enumerate(places)
-            if (case := forms[at][0].case) is not None
-        ]
-        for at, answer in zip(places, self.paddle.answers(others), strict=True):
+        answers = self.paddle.answers([case for _, case in others])
+        for (at, _), answer in zip(others, answers, strict=True):
             forms[at].append(answer)
         return forms
 

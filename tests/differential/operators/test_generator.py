@@ -9,7 +9,7 @@ import paddle
 import pytest
 
 import paddle_ipu
-from tests.differential.operators.draw import Drawing
+from tests.differential.operators.draw import Drawing, with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.program import write
@@ -35,6 +35,20 @@ def test_a_case_is_made_again_from_seed_and_number(drawing: Drawing) -> None:
         first, second = (list(map(str, drawing.draw(5, number))) for _ in range(2))
         assert first == second
     assert str(next(drawing.draw(5, 0))) != str(next(drawing.draw(6, 0)))
+
+
+def test_other_values_leave_the_program_as_it_is(drawing: Drawing) -> None:
+    for number in range(30):
+        case = next(drawing.draw(5, number))
+        first, again, other = (with_other_values(case, 5, number, at) for at in (0, 0, 1))
+        assert str(first) == str(again)
+        for use, changed in zip(case.steps, other.steps, strict=True):
+            assert (changed.op, changed.attributes) == (use.op, use.attributes)
+            pairs = zip(use.tensors(), changed.tensors(), strict=True)
+            for (_, _, before), (_, _, after) in pairs:
+                assert (before.dtype, before.array.shape) == (after.dtype, after.array.shape)
+                if before.constant:
+                    np.testing.assert_array_equal(before.array, after.array)
 
 
 def test_every_example_is_a_use_that_paddle_takes(drawing: Drawing) -> None:
