@@ -275,12 +275,12 @@ def _is_integer(value: ir.Value | None) -> bool:
 
 
 def _constant(value: ir.Value) -> np.ndarray[Any, Any] | None:
-    """The numbers of a Constant; those of an initializer may change."""
+    """The numbers of a Constant of integers; those of an initializer may change."""
     node = value.producer()
     if node is None or node.op_type != "Constant" or node.domain:
         return None
     constant: np.ndarray[Any, Any] = node.attributes["value"].as_tensor().numpy()
-    return constant
+    return constant if constant.dtype.kind in "iu" else None
 
 
 def _chosen_from(node: ir.Node) -> list[ir.Value]:

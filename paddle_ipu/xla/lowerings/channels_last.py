@@ -45,7 +45,8 @@ class Geometry(NamedTuple):
 def _convolution_op(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
     """XLA's operator on transposed operands; its derivative would not keep the layout."""
     spatial = tuple(range(2, x.ndim))
-    cuts = tuple(map(_taken_for_groups, weights.shape[2:], *geometry[:4]))
+    axes = zip(weights.shape[2:], *geometry[:4], strict=True)
+    cuts = [int(_taken_for_groups(*axis)) for axis in axes]
     padding = tuple(
         (before + cut * stride, after + cut * stride)
         for (before, after), cut, stride in zip(

@@ -149,8 +149,11 @@ def test_malformed_requests(
 
 def test_a_body_in_chunks(client: VipuClient) -> None:
     connection = http.client.HTTPConnection(client.host, client.port, timeout=5)
-    headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
-    connection.request("POST", "/", iter([b"{}"]), headers, encode_chunked=True)
+    connection.putrequest("POST", "/")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Transfer-Encoding", "chunked")
+    # It is refused by its headers, and the connection closed, whatever of the body has been sent.
+    connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == 400
     assert "no Transfer-Encoding" in json.loads(answer.read())["error"]
