@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,9 @@ def _recurrent(_: Network, x: Any, kind: str, both: bool) -> Any:
 )
 def _static_layer(network: Network, x: Any, kind: str, act: str | None, own: Any) -> Any:
     """One of ``paddle.static.nn``."""
-    made, attr = getattr(paddle.static.nn, kind), attribute(own)
+    # In PIR programs Paddle counts these layers' names through all programs of the process.
+    name = paddle.utils.unique_name.generate(kind)
+    made, attr = partial(getattr(paddle.static.nn, kind), name=name), attribute(own)
     if kind == "fc":
         return made(flat(x), 3, weight_attr=attr, activation=act)
     if kind == "prelu":
