@@ -61,9 +61,10 @@ def prelu(context: TranslationContext) -> str:
         dims[channel] = shape[channel]
     elif mode == "element":
         dims = [1, *shape[1:]]
-    scaled = context.onnx.mul([context.reshape(alpha, dims), x])
     positive = context.onnx.greater([x, context.const_like(0.0, x)])
-    return context.onnx.where([positive, x, scaled])
+    # One product: the gradient of an alpha has no term of an infinite x that is positive.
+    slope = [positive, context.const_like(1.0, x), context.reshape(alpha, dims)]
+    return context.onnx.mul([x, context.onnx.where(slope)])
 
 
 def _nan_or(context: TranslationContext, x: str, number: str) -> str:

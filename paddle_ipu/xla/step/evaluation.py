@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import jax
@@ -36,6 +36,7 @@ from paddle_ipu.xla.step.simple_wrappers import (
     range_checked,
     reported,
     rounded,
+    summed_in_order,
     tapped,
     with_constants,
     within_32_bits,
@@ -87,6 +88,7 @@ class Evaluation:
         key: random key of this micro-batch.
         side: goes in and out beside the tensors.
         backward: what backward asks of it.
+        sums: results of sums with constants, so far.
     """
 
     graph: Graph
@@ -94,6 +96,7 @@ class Evaluation:
     key: jax.Array
     side: SideValues
     backward: Differentiation
+    sums: set[str] = field(default_factory=set)
 
     def run(self, values: Mapping[str, Array]) -> Environment:
         """Every value of the graph, from its inputs and weights; half types are float32."""
@@ -170,7 +173,8 @@ class Evaluation:
     ) -> Evaluate:
         """Evaluates a node with operands as its lowering takes them."""
         graph = self.graph
-        wrappers: list[Wrapper] = [within_32_bits, graph.widths.traced]
+        in_order = functools.partial(summed_in_order, self.sums)
+        wrappers: list[Wrapper] = [within_32_bits, in_order, graph.widths.traced]
         if checks is not None:
             ranges = graph.settings.operand_ranges
             wrappers.append(functools.partial(range_checked, ranges, checks))

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.wide_integers import check_fits
@@ -17,6 +19,9 @@ from paddle_ipu.xla.lowerings.range_checks import Checks, RangeCheck
 from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision.half import Narrow
 from paddle_ipu.xla.step.node_lowering import Evaluate
+
+VIEWS = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity"})
+"""Operators that XLA looks through when it adds constants."""
 
 
 def tapped(
@@ -69,6 +74,31 @@ def with_constants(
     for index, constant in node.constants.items():
         if not training or constant.dtype.kind in "iu":
             operands[index] = constant
+    return evaluate(node, operands)
+
+
+def summed_in_order(
+    sums: set[str], node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+) -> Sequence[Array]:
+    """Wraps a node: constants that are added one after another are not added to each other.
+
+    XLA makes ``(1 + 1e-8) - x`` of ``(1 - x) + 1e-8``, which is 0 where `x` is 1, and its logarithm
+    infinite. A barrier around the constant keeps XLA from it and is gone in the compiled step.
+
+    Args:
+        sums: results of sums with constants, and their views; grows by the node's.
+    """
+    if node.op_type in VIEWS and node.inputs[0] in sums:
+        sums.update(node.outputs)
+    if node.op_type in ("Add", "Sub"):
+        is_constant = [isinstance(o, np.ndarray) and o.dtype.kind == "f" for o in operands]
+        if sum(is_constant) == 1:
+            index = is_constant.index(True)
+            if node.inputs[1 - index] in sums:
+                operands = list(operands)
+                constant = jnp.asarray(operands[index])
+                operands[index] = lax.optimization_barrier(constant)  # type: ignore[no-untyped-call]
+            sums.update(node.outputs)
     return evaluate(node, operands)
 
 

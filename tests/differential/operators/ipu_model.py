@@ -12,7 +12,7 @@ import numpy as np
 import paddle
 
 from paddle_ipu.errors import FeedError, NotSupported, OperandValueError
-from tests.differential.operators.program import Written, values, write
+from tests.differential.operators.program import Written, read, values, write
 from tests.differential.operators.use import Array, Case
 from tests.operators.built_case import static_mode
 from tools.program_forms.default_translation import translate_by_default
@@ -144,6 +144,6 @@ def _round(compiled: Any, written: Written, cases: Sequence[Case]) -> list[Outco
             for name in feed:
                 if name.startswith(f"case{at}_") and feed[name].dtype.kind in "iu":
                     feed[name] = np.ones_like(feed[name])
-    for (at, what), array in zip(written.fetches, results, strict=True):
-        made[at].results[what] = np.asarray(array)
+    for ((at, what), variable), array in zip(written.fetches.items(), results, strict=True):
+        made[at].results[what] = read(array, variable)
     return made

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import paddle
 
@@ -97,7 +98,20 @@ def values(at: int, case: Case) -> Iterator[tuple[str, Array]]:
             ):
                 if isinstance(operand, Tensor) and not operand.constant:
                     name = _name(at, step, slot, index if isinstance(operands, tuple) else None)
-                    yield name, operand.array
+                    yield name, _fed(operand)
+
+
+def read(array: Any, variable: Any) -> Array:
+    """What an executor returns for a variable, as numbers of its dtype."""
+    made = np.array(array)
+    return made.view(ml_dtypes.bfloat16) if dtype_name(variable.dtype) == "bfloat16" else made
+
+
+def _fed(tensor: Tensor) -> Array:
+    """What an executor takes for a tensor: of bfloat16 the bits."""
+    if tensor.dtype != "bfloat16":
+        return tensor.array
+    return tensor.array.astype(ml_dtypes.bfloat16).view(np.uint16)
 
 
 def _name(at: int, step: int, slot: str, index: int | None) -> str:
@@ -149,11 +163,12 @@ class _Writer:
         name = _name(self._at, len(self._results), slot, index)
         shape = list(operand.array.shape)
         if operand.constant:
-            return paddle.assign(operand.array)
+            value = paddle.assign(operand.array)
+            return value if operand.dtype != "bfloat16" else paddle.cast(value, "bfloat16")
         if self._case.training and operand.dtype in _TRAINED:
             self._written.parameters[name] = operand.array
             return paddle.create_parameter(shape, operand.dtype, name=name)
-        self._written.feed[name] = operand.array
+        self._written.feed[name] = _fed(operand)
         return paddle.static.data(name, shape, operand.dtype)
 
     def _in_block(self, use: Use, operands: Mapping[str, Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import ml_dtypes
 import numpy as np
 import paddle
 import pytest
@@ -15,7 +16,7 @@ from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, Tensor, Use
-from tests.differential.operators.verdict import compare, is_rounding
+from tests.differential.operators.verdict import agrees_with_either, compare, is_rounding
 from tests.differential.operators.worker import Answer, Paddle, run
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("static_mode")]
@@ -100,6 +101,37 @@ def test_rounding_is_no_finding() -> None:
     far = {"y": np.asarray([1.01, 1.0], np.float32)}
     assert is_rounding("y", near, paddles, exact)
     assert not is_rounding("y", far, paddles, exact)
+
+
+def test_where_paddle_overflows_alone_nothing_is_compared() -> None:
+    exact = {"y": np.asarray([1e30, 1.0, np.nan])}
+    paddles = {"y": np.asarray([np.nan, 1.0, np.nan], np.float32)}
+    ours = {"y": np.asarray([1e30, 1.0, np.nan], np.float32)}
+    assert is_rounding("y", ours, paddles, exact)
+    assert not is_rounding("y", {"y": np.full(3, 1.0, np.float32)}, paddles, exact)
+    assert not is_rounding("y", paddles, ours, exact)
+
+
+def test_each_result_agrees_with_either_answer() -> None:
+    case = _relu(1e-40)
+    tiny, zero = np.asarray([1e-40], np.float32), np.zeros(1, np.float32)
+    paddles = Answer(case, results={"output 0": tiny, "output 1": tiny})
+    flushed = Answer(case, results={"output 0": zero, "output 1": zero})
+    mixed = Outcome(results={"output 0": tiny, "output 1": zero})
+    wrong = Outcome(results={"output 0": tiny, "output 1": zero + 1})
+    assert agrees_with_either(paddles, flushed, mixed, frozenset())
+    assert not agrees_with_either(paddles, flushed, wrong, frozenset())
+    assert not agrees_with_either(paddles, Answer(case), mixed, frozenset())
+
+
+def test_bfloat16_is_fed_by_its_bits() -> None:
+    use = _relu(0.0).steps[0]
+    ((name, at, _),) = use.tensors()
+    tensor = Tensor(np.asarray([1.5, -2.0], np.float32), "bfloat16")
+    written = write([Case((use.with_operand(name, at, tensor),))])
+    (bits,) = written.feed.values()
+    assert bits.dtype == np.uint16
+    np.testing.assert_array_equal(bits.view(ml_dtypes.bfloat16), tensor.array)
 
 
 def test_a_case_is_shrunk_to_what_matters() -> None:

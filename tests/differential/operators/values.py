@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
 from tests.differential.operators.use import Array
@@ -15,8 +16,11 @@ _FLOATS = (
 )
 _FINITE = tuple(number for number in _FLOATS if np.isfinite(number) and abs(number) < 1e5)
 
-DTYPES = ("float32", "int32", "int64", "bool", "float64", "int8", "uint8", "int16", "float16")
-_WEIGHTS = np.asarray([40, 14, 14, 8, 8, 5, 5, 3, 3], np.float64)
+DTYPES = (
+    *("float32", "int32", "int64", "bool", "float64", "int8", "uint8", "int16", "float16"),
+    "bfloat16",
+)
+_WEIGHTS = np.asarray([40, 14, 14, 8, 8, 5, 5, 3, 3, 2], np.float64)
 
 
 def dtype(random: np.random.Generator) -> str:
@@ -34,7 +38,11 @@ def numbers(
         dtype: its dtype; ``bfloat16`` is made as float32.
         like: numbers that are valid, whose range is taken at times.
     """
-    name = "float32" if dtype == "bfloat16" else dtype
+    if dtype == "bfloat16":
+        wide = numbers(random, shape, "float32", like)
+        with np.errstate(over="ignore"):
+            return np.asarray(wide.astype(ml_dtypes.bfloat16).astype(np.float32))
+    name = dtype
     if like is not None and like.size and like.dtype.name == name and random.random() < 0.5:
         if list(like.shape) == list(shape) and random.random() < 0.4:
             return like

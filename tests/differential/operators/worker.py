@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
-
 from tests.differential.operators.use import Array, Case
 
 SECONDS = 20
@@ -169,6 +167,8 @@ def run(written: Any) -> dict[str, Array]:
     """What Paddle's CPU executor gives for each fetch of a program with one case."""
     import paddle
 
+    from tests.differential.operators.program import read
+
     results = paddle.static.Executor(paddle.CPUPlace()).run(
         written.program,
         feed=dict(written.feed),
@@ -176,7 +176,8 @@ def run(written: Any) -> dict[str, Array]:
         scope=written.scope(),
     )
     return {
-        what: np.array(array) for (_, what), array in zip(written.fetches, results, strict=True)
+        what: read(array, variable)
+        for ((_, what), variable), array in zip(written.fetches.items(), results, strict=True)
     }
 
 

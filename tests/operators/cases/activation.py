@@ -176,6 +176,14 @@ _add(
     alpha=floats(0.1, 0.2, 0.3),
 )
 _add(
+    "prelu",
+    F.prelu,
+    gradient=("x", "alpha"),
+    label="infinities",
+    x=floats([-1.0, np.inf], [2.0, -3.0]),
+    alpha=floats(0.25, 0.5),
+)
+_add(
     "round",
     paddle.round,
     gradient=("x",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -184,6 +185,8 @@ def _child(work: Callable[[], object]) -> int:
     """Runs in a process of its own, without what the test has; gives its id."""
     child = os.fork()
     if child == 0:
+        # What other tests left belongs to threads that this process does not have.
+        gc.disable()
         try:
             work()
         finally:

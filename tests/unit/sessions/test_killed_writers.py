@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import inspect
 import itertools
 import os
@@ -45,6 +46,8 @@ def in_a_child(work: Callable[[], object]) -> int:
     """Runs it in a process of its own; gives how that ended, as ``os.waitpid`` does."""
     child = os.fork()
     if child == 0:
+        # What other tests left belongs to threads that this process does not have.
+        gc.disable()
         code = 1
         try:
             work()
@@ -157,6 +160,7 @@ def test_many_processes_on_one_cache(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for seed in range(4):
         child = os.fork()
         if child == 0:
+            gc.disable()
             code = 1
             try:
                 work(seed)

@@ -90,3 +90,36 @@ def test_gradients_flags_and_range_checks(recomputed: bool) -> None:
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
     assert flags.shape == (last,) and bool(flags.all())
     np.testing.assert_array_equal(extremes, [[0, 7]])
+
+
+@pytest.mark.parametrize("view", ["", "reshape", "transpose", "unsqueeze", "expand", "identity"])
+@pytest.mark.parametrize("first", ["sub", "add"])
+@pytest.mark.parametrize("second", ["sub", "add"])
+def test_constants_are_added_in_the_order_of_the_program(
+    first: str, second: str, view: str
+) -> None:
+    """``(1 - x) + 1e-8`` is not ``(1 + 1e-8) - x``."""
+    x = np.asarray([[1.0, 0.5, -1.0]], np.float32)
+    builder = Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    onnx = builder.aiOnnx
+    name = builder.addInputTensor("FLOAT", list(x.shape), "x")
+    one, small = (onnx.constant(np.asarray(value, np.float32)) for value in (1.0, 1e-8))
+    mid = getattr(onnx, first)([one, name])
+    more: dict[str, list[Any]] = {
+        "reshape": [onnx.constant(np.asarray([3]))],
+        "expand": [onnx.constant(np.asarray([2, 3]))],
+    }
+    if view:
+        arguments = {"unsqueeze": ([0],), "transpose": ([1, 0],)}.get(view, ())
+        mid = getattr(onnx, view)([mid, *more.get(view, [])], *arguments)
+    out = getattr(onnx, second)([mid, small])
+    graph = LoweredGraph(builder.model.graph)
+
+    @jax.jit
+    def run(x: jax.Array) -> jax.Array:
+        return graph.evaluate({name: x}, training=False, key=jax.random.key(0))[out]
+
+    before = 1 - x if first == "sub" else 1 + x
+    expected = before + np.float32(1e-8) if second == "add" else before - np.float32(1e-8)
+    got = np.asarray(run(jnp.asarray(x)))
+    np.testing.assert_array_equal(np.ravel(got)[:3], np.ravel(expected))
