@@ -9,11 +9,20 @@ import numpy as np
 
 from tests.differential.operators.use import Array, Use
 
-Draw = Callable[[np.random.Generator, Array, Use], Array]
+Random = np.random.Generator
+Draw = Callable[[Random, Array, Use], Array]
 
 _OF_BOXES = ("roi_align", "roi_pool", "psroi_pool", "distribute_fpn_proposals")
+_YOLO_LOSS = ("yolo_loss", "yolov3_loss")
+_OF_SCALES = (
+    *("fake_quantize_range_abs_max", "fake_quantize_moving_average_abs_max"),
+    *("fake_quantize_dequantize_moving_average_abs_max", "fake_channel_wise_dequantize_max_abs"),
+    *("fake_dequantize_max_abs", "quantize_linear", "dequantize_linear"),
+)
 
-ATTRIBUTES: Mapping[tuple[str, str], Sequence[Any]] = {}
+ATTRIBUTES: Mapping[tuple[str, str], Sequence[Any]] = {
+    (op, "downsample_ratio"): (1, 2, 8, 32) for op in (*_YOLO_LOSS, "yolo_box")
+}
 """(operator, attribute) -> values that it may have."""
 
 KEPT: frozenset[tuple[str, str]] = frozenset(
@@ -25,5 +34,54 @@ KEPT: frozenset[tuple[str, str]] = frozenset(
 )
 """(operator, operand) whose numbers belong to the shapes of others; they stay as in the example."""
 
-OPERANDS: Mapping[tuple[str, str], Draw] = {}
-"""(operator, operand) -> numbers for it."""
+
+def _ascending(random: Random, array: Array, use: Use) -> Array:
+    return np.sort(np.nan_to_num(array, posinf=9, neginf=-9), axis=-1) if array.ndim else array
+
+
+def _positive(random: Random, array: Array, use: Use) -> Array:
+    return random.uniform(0.01, 4.0, array.shape).astype(array.dtype)
+
+
+def _share(random: Random, array: Array, use: Use) -> Array:
+    return random.uniform(0.0, 1.0, array.shape).astype(array.dtype)
+
+
+def _yes_or_no(random: Random, array: Array, use: Use) -> Array:
+    return random.integers(0, 2, array.shape).astype(array.dtype)
+
+
+def _class(random: Random, array: Array, use: Use) -> Array:
+    classes = max(int(use.attributes.get("class_num", 1)), 1)
+    return random.integers(0, classes, array.shape).astype(array.dtype)
+
+
+def _pivots(random: Random, array: Array, use: Use) -> Array:
+    size = max(array.shape[-1], 1) if array.ndim else 1
+    return random.integers(1, size, array.shape, endpoint=True).astype(array.dtype)
+
+
+def _boxes(random: Random, array: Array, use: Use) -> Array:
+    """Left, top, right and bottom, some of them beyond the image; none without an area."""
+    if not array.ndim or array.shape[-1] != 4:
+        return array
+    corner = random.uniform(-3.0, 8.0, (*array.shape[:-1], 2))
+    size = random.uniform(0.5, 8.0, corner.shape)
+    return np.concatenate([corner, corner + size], axis=-1).astype(array.dtype)
+
+
+_ROWS: Sequence[tuple[Sequence[str], Sequence[str], Draw]] = (
+    (("searchsorted", "bucketize"), ("sorted_sequence", "SortedSequence"), _ascending),
+    (_OF_SCALES, ("in_scale", "InScale", "scale", "Scale", "scales", "Scales"), _positive),
+    (("auc",), ("x", "Predict"), _share),
+    (("auc",), ("label", "Label"), _yes_or_no),
+    (_YOLO_LOSS, ("gt_box", "GTBox", "gt_score", "GTScore"), _share),
+    (_YOLO_LOSS, ("gt_label", "GTLabel"), _class),
+    (("lu_unpack",), ("y", "Pivots"), _pivots),
+    (_OF_BOXES, ("boxes", "ROIs", "fpn_rois", "FpnRois"), _boxes),
+)
+
+OPERANDS: Mapping[tuple[str, str], Draw] = {
+    (op, name): draw for ops, names, draw in _ROWS for op in ops for name in names
+}
+"""(operator, operand) -> numbers for it, nine times out of ten."""
