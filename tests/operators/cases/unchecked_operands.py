@@ -52,6 +52,9 @@ _refuse("cvm", _cvm, r"x is \[2, 4\] and cvm \[1, 2\]; they have to be \[N, D\]"
         x=normal(2, 4), counts=normal(1, 2))  # fmt: skip
 _refuse("label_smooth", lambda x: paddle._C_ops.label_smooth(x, None, 0.1),
         "a label has to have an axis of classes", since=_PIR, x=normal())  # fmt: skip
+_refuse("label_smooth", lambda x, p: paddle._C_ops.label_smooth(x, p, 0.1),
+        r"prior_dist is \[1, 2\], for 3 classes", since=_PIR, x=normal(2, 3), p=normal(1, 2),
+        )  # fmt: skip
 _refuse("gather_tree", lambda x: paddle._C_ops.gather_tree(x, x), r"ids are \[\], and have to be"
         r" \[time, batch, beam\]", since=_PIR, x=np.asarray(0))  # fmt: skip
 _refuse(
