@@ -71,7 +71,7 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
                 continue
             try:
                 built = build_case(case)
-            except TypeError:
+            except (SystemError, TypeError):
                 # Some functions of Paddle 3 no longer build ProgramDescs.
                 if pir() or paddle.__version__.startswith("2."):
                     raise
