@@ -157,8 +157,8 @@ def label_smooth(context: TranslationContext) -> str:
         prior = context.graphcore.detach([context.input("prior_dist")])
         if product(context.shape(prior)) != context.shape(label)[-1]:
             raise context.refuse(
-                f"prior_dist is {context.shape(prior)}, for {context.shape(label)[-1]} classes; give "
-                "it a number for each."
+                f"prior_dist is {context.shape(prior)}, for {context.shape(label)[-1]} classes; "
+                "give it a number for each."
             )
         prior = context.onnx.mul([prior, context.const_like(epsilon, label)])
     else:
