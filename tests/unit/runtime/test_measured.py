@@ -95,7 +95,9 @@ def test_the_time_of_a_large_product_is_its_own(trained: Measured) -> None:
             least[family.family] = seconds
     product = least.pop("matmul")
     assert {"weight update", "gradient accumulation", "elementwise", HOST} <= least.keys()
-    # 3.2 GFLOP in three products, beside a million elements that are added.
+    # 3.2 GFLOP in three products, beside a million elements that are added. Copies take what the
+    # machine's memory makes of them.
+    least.pop("copies", None)
     assert product > max(least.values())
     line = next(line for line in trained.measurement.lines if line.popart == "MatMul")
     assert (line.operator, line.family) == ("matmul", "matmul")
