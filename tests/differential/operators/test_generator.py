@@ -103,13 +103,16 @@ def test_rounding_is_no_finding() -> None:
     assert not is_rounding("y", far, paddles, exact)
 
 
-def test_where_paddle_overflows_alone_nothing_is_compared() -> None:
+def test_where_paddle_overflows_alone_its_double_precision_is_the_measure() -> None:
     exact = {"y": np.asarray([1e30, 1.0, np.nan])}
     paddles = {"y": np.asarray([np.nan, 1.0, np.nan], np.float32)}
     ours = {"y": np.asarray([1e30, 1.0, np.nan], np.float32)}
     assert is_rounding("y", ours, paddles, exact)
     assert not is_rounding("y", {"y": np.full(3, 1.0, np.float32)}, paddles, exact)
     assert not is_rounding("y", paddles, ours, exact)
+    assert is_rounding("y", paddles, paddles, exact)
+    wrong = np.asarray([1e29, 1.0, np.nan], np.float32)
+    assert not is_rounding("y", {"y": wrong}, paddles, exact)
 
 
 def test_each_result_agrees_with_either_answer() -> None:

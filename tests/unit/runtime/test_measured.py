@@ -22,7 +22,7 @@ from paddle_ipu.xla.step.hlo_origins import Share, origins
 from paddle_ipu.xla.step.step_trace import Interval, Recording, shared_out
 
 WIDTH = 1024
-ROWS_FED = 256
+ROWS_FED = 1024
 
 
 @dataclass
@@ -95,9 +95,7 @@ def test_the_time_of_a_large_product_is_its_own(trained: Measured) -> None:
             least[family.family] = seconds
     product = least.pop("matmul")
     assert {"weight update", "gradient accumulation", "elementwise", HOST} <= least.keys()
-    # 3.2 GFLOP in three products, beside a million elements that are added. Copies take what the
-    # machine's memory makes of them.
-    least.pop("copies", None)
+    # 13 GFLOP in products, beside passes over a few million elements.
     assert product > max(least.values())
     line = next(line for line in trained.measurement.lines if line.popart == "MatMul")
     assert (line.operator, line.family) == ("matmul", "matmul")
