@@ -69,13 +69,7 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
         for case in CASES:
             if lacks(case) or case.gpu_only:
                 continue
-            try:
-                built = build_case(case)
-            except (SystemError, TypeError):
-                # Some functions of Paddle 3 no longer build ProgramDescs.
-                if pir() or paddle.__version__.startswith("2."):
-                    raise
-                continue
+            built = build_case(case)
             with static_mode():
                 read = _in_pir if pir() else _in_program_desc
                 for use in read(case, built):
