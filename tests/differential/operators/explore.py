@@ -164,6 +164,7 @@ class _Search:
             if small is not case:
                 (verdict,) = self._verdicts([small])
                 detail = f"{verdict.detail}\nshrunk to\n{small}\nfrom"
+        sys.stderr.write(f"{verdict.title}   (case {number})\n")
         self.tally.findings.append(Finding(self._seed, number, verdict.title, f"{detail}\n{case}"))
 
     def _titles(self, cases: Sequence[Case]) -> list[str]:
