@@ -157,7 +157,7 @@ def softplus(context: TranslationContext) -> str:
     scaled = x if beta == 1.0 else context.onnx.mul([x, context.const_like(beta, x)])
     soft = context.onnx.softplus([scaled])
     if beta != 1.0:
-        soft = context.onnx.mul([soft, context.const_like(1.0 / beta, x)])
+        soft = context.onnx.mul([soft, context.const_like(1.0 / beta if beta else math.inf, x)])
     linear = context.onnx.greater([scaled, context.const_like(threshold, x)])
     return context.onnx.where([linear, x, soft])
 

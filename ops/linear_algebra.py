@@ -258,7 +258,7 @@ def _count_above(context: TranslationContext, values: str, limit: str, result: i
         # A PIR program declares the matrix's dtype.
         context.node.outputs[result].dtype = ir.DataType.INT32 if result else ir.DataType.INT64
     above = context.cast(context.onnx.greater([values, limit]), "int32")
-    return context.onnx.reducesum([above], [context.rank(values) - 1], 0)
+    return context.onnx.reducesum([above], [context.rank(above) - 1], 0)
 
 
 def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
@@ -268,7 +268,10 @@ def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
         values = context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]])
     else:
         values = _singular_values(context, x)
-    largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
+    if 0 in (shape := context.shape(values)):
+        largest = context.const(np.zeros([*shape[:-1], 1]), context.dtype(values))
+    else:
+        largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
     return values, largest, float(np.finfo(np.float32).eps) * max(context.shape(x)[-2:])
 
 

@@ -236,11 +236,14 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
         size = context.onnx.where([negative, context.onnx.neg([x]), x])
         decay = context.onnx.exp([context.onnx.neg([size])])
         loss = context.onnx.add([linear, context.graphcore.log1p([decay])])
-    ignored = context.const_like(float(context.attr("ignore_index", -100)), label)
-    is_ignored = context.onnx.equal([label, ignored])
-    loss = context.onnx.where([is_ignored, zero, loss])
+    # Paddle's kernel cuts a label's fraction off before it compares, but not where it counts.
+    index = int(context.attr("ignore_index", -100))
+    whole = context.cast(label, "int32")
+    is_left_out = context.onnx.equal([whole, context.const_like(index, whole)])
+    loss = context.onnx.where([is_left_out, zero, loss])
     if not context.attr("normalize", 0):
         return loss
+    is_ignored = context.onnx.equal([label, context.const_like(float(index), label)])
     counted = context.cast(context.onnx.logical_not([is_ignored]), context.dtype(x))
     total = context.onnx.reducesum([counted], list(range(context.rank(x))), 0)
     return context.onnx.div([loss, context.onnx.max([total, context.const_like(1e-6, x)])])
@@ -283,11 +286,15 @@ def log_loss(context: TranslationContext) -> str:
     return context.onnx.sub([hit, miss])
 
 
-@translator("hinge_loss", emits=("Mul", "Sub", "Relu", "graphcore.Detach"))
+@translator("hinge_loss", emits=("Mul", "Sub", "Relu", "IsNaN", "Where", "graphcore.Detach"))
 def hinge_loss(context: TranslationContext) -> str:
     """``max(0, 1 - logits * (2 * label - 1))`` for labels 0 and 1; no gradient flows to them."""
     x = context.input("logits")
     label = context.graphcore.detach([context.input("labels")])
     one = context.const_like(1.0, x)
     sign = context.onnx.sub([context.onnx.mul([label, context.const_like(2.0, x)]), one])
-    return context.onnx.relu([context.onnx.sub([one, context.onnx.mul([x, sign])])])
+    margin = context.onnx.sub([one, context.onnx.mul([x, sign])])
+    # Relu alone would give 0 for NaN, as Paddle's relu does.
+    unknown = context.onnx.isnan([margin])
+    no_number = context.graphcore.detach([margin])
+    return context.onnx.where([unknown, no_number, context.onnx.relu([margin])])

@@ -163,6 +163,11 @@ def _put_by_mask(context: TranslationContext, x: str, masks: list[str], value: s
             "only known at run time. Give one value for all, a mask that is constant, or use "
             "paddle.where."
         )
+    if (masked := context.shape(mask)) != context.shape(x)[:covered]:
+        raise context.refuse(
+            f"the mask is {masked}, and x {context.shape(x)}: a mask has the size of each axis "
+            "that it covers."
+        )
     value = context.reshape(value, dims[len(dims) - rest :] if rest < len(dims) else dims)
     mask = context.reshape(mask, [*context.shape(mask), *[1] * rest])
     if context.attr("accumulate", 0):

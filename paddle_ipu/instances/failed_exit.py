@@ -19,7 +19,7 @@ _ENDED, _WAITS = "paddle_ipu/ended/", "paddle_ipu/waits/"
 """Keys of instances that end, and of those that wait for one that has ended."""
 
 _INTERVAL = 0.25
-_GRACE = 5.0
+_GRACE = 15.0
 """Seconds in which the exit code of an instance that has ended ends the launch, if it is not 0."""
 
 

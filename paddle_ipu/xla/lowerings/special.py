@@ -74,7 +74,9 @@ def _polygamma(x: jax.Array, n: int) -> jax.Array:
     if n == 0:
         return lax.digamma(x)
     sign = 1.0 if n % 2 else -1.0
-    return sign * math.factorial(n) * special.zeta(jnp.full_like(x, n + 1), x)
+    is_pole = (x <= 0) & (x == jnp.floor(x))
+    zeta = jnp.where(is_pole, jnp.inf, special.zeta(jnp.full_like(x, n + 1), x))
+    return sign * math.factorial(n) * zeta
 
 
 @_polygamma.defjvp

@@ -159,6 +159,12 @@ ROWS = (
         r"numbers[\s\S]*sorted = False",
         "the order of the results, and which of equal numbers are among them, is not defined",
     ),
+    Explained(
+        "cross_entropy_with_softmax|(log_)?softmax",
+        r"numbers[\s\S]*\n    (input|x): [^\n]*(inf|e\+)",
+        "Paddle's kernels for CPUs take a logit for 64 below the largest where it is lower still; "
+        "those for GPUs, and ours, do not",
+    ),
 )
 """The first that fits explains a finding."""
 

@@ -128,6 +128,12 @@ _add(
     label="beta",
     x=floats(-2.0, 0.0, 1.0, 1.5, 2.0, 30.0),
 )
+_add(
+    "softplus",
+    lambda x: [F.softplus(x, beta=0.0), F.softplus(x, beta=0.0, threshold=-1.0)],
+    label="no beta",
+    x=floats(-2.0, 0.0, 1.5),
+)
 _add("softshrink", F.softshrink, gradient=("x",), x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
 _add("hardshrink", F.hardshrink, gradient=("x",), x=floats(-2.0, -0.6, -0.25, 0.0, 0.4, 2.0))
 _add(

@@ -151,6 +151,14 @@ _add(
     w=uniform(3, 4, seed=4),
 )
 _add(
+    "sigmoid_cross_entropy_with_logits",
+    lambda x, y: by_operator.normalized_sigmoid_cross_entropy(x, y, 1),
+    gradient=("x",),
+    label="a label's fraction",
+    x=uniform(3, 4),
+    y=floats([0.2, 1.7, 1.0, 2.0], [-1.5, 1.2, 0.9, 0.0], [0.5, 1.0, 1.9, 0.1]),
+)
+_add(
     "huber_loss",
     lambda x, y: F.smooth_l1_loss(x, y, reduction="sum", delta=2.0),
     gradient=("x", "y"),

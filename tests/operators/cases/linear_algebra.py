@@ -333,6 +333,7 @@ _add(
 _LOW_RANK = np.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]], np.float32)
 
 
+_NEWER_RANKS = Since("3.1", "the operator does not exist")
 _RANKS = Since("3.1", "3.0 declares float32 for a result that is int32, which nothing can read")
 _add(
     "matrix_rank",
@@ -363,6 +364,32 @@ _add(
     s=floats(1.5, 2.5),
 )
 _add(
+    "matrix_rank_tol",
+    lambda x, y, t, s: [
+        paddle.linalg.matrix_rank(x, t),
+        paddle.linalg.matrix_rank(x, s),
+        paddle.linalg.matrix_rank(y, s, hermitian=True),
+    ],
+    label="a list of tolerances",
+    since=_RANKS,
+    x=_LOW_RANK,
+    y=_positive(4, 4),
+    t=floats(1.5),
+    s=floats(0.5, 3.0),
+)
+_add(
+    "matrix_rank_atol_rtol",
+    lambda x, y, t: [
+        paddle._C_ops.matrix_rank_atol_rtol(x, t, None, False),
+        paddle._C_ops.matrix_rank_atol_rtol(y, t, None, False),
+    ],
+    label="nothing",
+    since=_NEWER_RANKS,
+    x=np.zeros((2, 0, 3), np.float32),
+    y=np.zeros((0, 3, 3), np.float32),
+    t=np.asarray(1.5, np.float32),
+)
+_add(
     "matrix_rank_atol_rtol",
     lambda x, y, t, s: [
         paddle._C_ops.matrix_rank_atol_rtol(x, t, s, False),
@@ -370,7 +397,7 @@ _add(
         paddle._C_ops.matrix_rank_atol_rtol(y, s, None, False),
         paddle._C_ops.matrix_rank_atol_rtol(paddle.matmul(x, x, False, True), t, s, True),
     ],
-    since=Since("3.1", "the operator does not exist"),
+    since=_NEWER_RANKS,
     x=np.stack([_LOW_RANK, _LOW_RANK + np.eye(3, dtype=np.float32)]),
     y=_rectangular(2, 4, 3),
     t=floats(0.1, 0.4),

@@ -27,6 +27,14 @@ _add(
     x=floats([0.2], [1.0], [-1.0], [2.0], [-0.5]),
     y=floats([0.0], [1.0], [0.0], [1.0], [1.0]),
 )
+_add(
+    "hinge_loss",
+    lambda x, y: call("hinge_loss", [x, y], {"Logits": x, "Labels": y}, {"Loss": "float32"}),
+    gradient=("x",),
+    label="no number",
+    x=floats([0.2], [np.nan], [np.inf], [-0.9]),
+    y=floats([np.nan], [1.0], [0.0], [np.inf]),
+)
 
 # Sequences.
 _add(

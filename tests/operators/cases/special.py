@@ -40,6 +40,12 @@ _add(
     gradient=("x",),
     x=uniform(3, 4, low=0.6, high=5.0),
 )
+_add(
+    "polygamma",
+    lambda x: [paddle.polygamma(x, 1), paddle.polygamma(x, 2), paddle.polygamma(x, 3)],
+    label="poles",
+    x=floats(-2.0, -1.0, -0.0, 0.0, -0.5, np.nan),
+)
 _add("erfinv", paddle.erfinv, gradient=("x",), x=floats(-0.95, -0.5, 0.0, 0.25, 0.7, 0.9))
 _add("erfinv", paddle.erfinv, label="bounds", x=floats(-1.5, -1.0, 1.0, 1.5, np.nan))
 for _op, _function in (

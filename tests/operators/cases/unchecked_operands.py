@@ -42,6 +42,9 @@ def _cvm(x: Any, counts: Any) -> Any:
 
 _refuse("atan2", _atan2, r"x is \[1, 2\] and y \[2, 2\]\. Paddle's kernel does not",
         x=normal(1, 2), y=normal(2, 2))  # fmt: skip
+_refuse("index_put", lambda x, v: paddle._C_ops.index_put(x, [paddle.greater_than(x, v)[:1]], v,
+        False), r"the mask is \[1\], and x \[3\]: a mask has the size", since=_PIR,
+        x=normal(3), v=normal(1))  # fmt: skip
 _refuse("transpose", lambda x: paddle._C_ops.transpose(x, []), r"perm \[\] has to name each of the"
         r" 2 axes once", since=_PIR, x=normal(2, 3))  # fmt: skip
 _refuse("norm", lambda x: by_operator.norm(x, 1, 1e-10), r"there is no axis 1, x has 1 of them",
