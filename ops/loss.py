@@ -13,6 +13,8 @@ REDUCTIONS = {0: "Sum", 1: "Mean", 2: "NoReduction"}
     "cross_entropy_with_softmax",
     emits=("LogSoftmax", "Log", "Softmax", "graphcore.Detach", "graphcore.Nll", "Mul", "ReduceSum",
            "Neg", "Reshape", "Transpose", "Cast", "ReduceLogSumExp", "Sub", "Add", "Max"),
+    limits="a logit more than 64 below the largest counts as it is; Paddle's CPU kernel takes it "
+    "for 64 below",
 )  # fmt: skip
 def cross_entropy_with_softmax(context: TranslationContext) -> list[str | None]:
     """``-log(softmax(input)[label])`` along ``axis``; 0 where the label is ``ignore_index``.

@@ -32,7 +32,12 @@ def softmax(context: TranslationContext) -> str:
     return _last_axis_op(context, "softmax")
 
 
-@translator("log_softmax", emits=("LogSoftmax", "Transpose", "Reshape"))
+@translator(
+    "log_softmax",
+    emits=("LogSoftmax", "Transpose", "Reshape"),
+    limits="a logit more than 64 below the largest counts as it is; Paddle's CPU kernel takes it "
+    "for 64 below",
+)
 def log_softmax(context: TranslationContext) -> str:
     """``x - log(sum(exp(x)))`` along ``axis``."""
     return _last_axis_op(context, "logsoftmax")
