@@ -165,6 +165,17 @@ ROWS = (
         "Paddle's kernels for CPUs take a logit for 64 below the largest where it is lower still; "
         "those for GPUs, and ours, do not",
     ),
+    Explained(
+        "put_along_axis",
+        r"axis = -",
+        "Paddle's kernel does not count axes from the end, its function does before: the kernel "
+        "takes no notice of the index",
+    ),
+    Explained(
+        "matmul",
+        "numbers of int64",
+        "Paddle's kernel multiplies integers in single precision",
+    ),
 )
 """The first that fits explains a finding."""
 
