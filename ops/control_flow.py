@@ -168,8 +168,10 @@ def _origin(value: ir.Value) -> ir.Value:
     """The value at the start of a chain of copies."""
     node = value.producer()
     while node is not None and node.op_type in ("assign", "share_data"):
-        source = node.inputs[0]
-        assert source is not None
+        source = node.inputs[0] if node.inputs else None
+        if source is None:
+            # The copy's own translation says what is wrong with it.
+            return value
         value, node = source, source.producer()
     return value
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -271,7 +272,10 @@ def _load(
             results,
             execution_devices=devices,
         )
-    except (*_OTHER_FORM, jax.errors.JaxRuntimeError) as error:
+    except (
+        *(*_OTHER_FORM, pickle.UnpicklingError, EOFError),
+        jax.errors.JaxRuntimeError,
+    ) as error:
         _discard(cache, key, error)
         return None
     return compiled, temporary

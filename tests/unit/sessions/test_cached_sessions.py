@@ -194,6 +194,27 @@ def test_an_entry_of_another_form_is_compiled_again(tmp_path: Path, change: Any)
     assert origin() == "loaded"
 
 
+def test_an_entry_whose_executable_is_cut_off_is_compiled_again(tmp_path: Path) -> None:
+    """Its digest is right."""
+    program = Linear()
+
+    def origin() -> str:
+        session = infer(program.builder.model, {program.out: "All"}, settings=_cached(tmp_path))
+        run(session, {"x": micro_batches(1)[0]})
+        return str(session.executableOrigin())
+
+    assert origin() == "compiled"
+    cache = ExecutableCache(tmp_path)
+    for length in (1, 100):
+        for entry in cache.entries():
+            found = cache.load(entry.key)
+            assert found is not None
+            description, content = found
+            cache.store(entry.key, description, content[:-length])
+        assert origin() == "compiled"
+        assert origin() == "loaded"
+
+
 # -- what is not kept -----------------------------------------------------------------------------
 
 
