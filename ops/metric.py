@@ -47,6 +47,10 @@ def auc(context: TranslationContext) -> list[str]:
     for index, dtype in enumerate(("float64", "int64", "int64")):
         written_as(context, index, dtype)
     x = context.input("x")
+    if context.rank(x) != 2:
+        raise context.refuse(
+            f"x is {context.shape(x)}, expected [N, 2] or [N, 1]: the probabilities of N rows."
+        )
     rows, width = context.shape(x)
     chance = x if width == 1 else context.slice(x, 1, width - 1, width)
     label = context.reshape(context.input("label"), [rows])

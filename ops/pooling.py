@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -107,6 +108,8 @@ def fractional_max_pool(context: TranslationContext) -> list[str]:
             "random_u 0 draws the windows anew in each run, which a compiled program cannot do; "
             "give random_u a number between 0 and 1."
         )
+    if not math.isfinite(u):
+        raise context.refuse(f"random_u is {u}; give it a number between 0 and 1.")
     sizes, wanted = context.shape(x)[2:], context.ints("output_size")
     kernel = context.ints("kernel_size") or [0] * len(sizes)
     if not len(sizes) == len(wanted) == len(kernel):

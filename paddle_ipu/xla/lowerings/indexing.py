@@ -39,6 +39,9 @@ def gather(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> 
         position = int(indices) % data.shape[axis]
         return lax.index_in_dim(data, position, axis, keepdims=False)
     data = jnp.asarray(data)
+    if not data.shape[axis]:
+        # Any index is out of range, which a run says; without indices there is nothing to gather.
+        return jnp.zeros(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype)
     indices = _from_the_front(jnp.asarray(indices), data.shape[axis])
     if context.may_rebind and axis == 0:
         rows, context.rebound[0] = rows_and_table(data, indices, (data.shape, data.dtype))

@@ -61,6 +61,8 @@ class RangeCheck:
         """The valid numbers, in words."""
         if self.nonzero:
             return "any number but 0"
+        if self.low >= 0 and self.high < self.low:
+            return f"no {self.what}, as there is nothing to choose from"
         return f"{self.low} or more" if self.high == HIGHEST else f"{self.low} to {self.high}"
 
 

@@ -27,9 +27,18 @@ def _i0e_jvp(primals: Single, tangents: Single) -> Pair:
     return out, tangent * (lax.bessel_i1e(x) - jnp.where(x < 0, -out, out))
 
 
+@jax.custom_jvp
 def _erf_inv(x: jax.Array) -> jax.Array:
     """The inverse error function; infinite at and beyond the bounds of (-1, 1)."""
     return jnp.where(jnp.abs(x) < 1, lax.erf_inv(x), lax.sign(x) * jnp.inf)
+
+
+@_erf_inv.defjvp
+def _erf_inv_jvp(primals: Single, tangents: Single) -> Pair:
+    # Infinite at the bounds, as the slope is.
+    (x,), (tangent,) = primals, tangents
+    out = _erf_inv(x)
+    return out, tangent * (math.sqrt(math.pi) / 2) * jnp.exp(out * out)
 
 
 @jax.custom_jvp

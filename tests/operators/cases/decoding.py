@@ -197,3 +197,11 @@ TABLE.refuse(
     p=integers(1, 16),
     q=integers(1, 16, seed=1),
 )
+TABLE.refuse(
+    "auc",
+    lambda x, n, p, q: _auc(paddle.reshape(x, [5, 4, 2]), n, [p, q], 0),
+    r"x is \[5, 4, 2\], expected \[N, 2\] or \[N, 1\]",
+    **_PREDICTED,
+    p=integers(1, 16),
+    q=integers(1, 16, seed=1),
+)

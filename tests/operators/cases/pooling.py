@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
@@ -231,6 +233,13 @@ TABLE.refuse(
     "fractional_max_pool2d",
     lambda x: vision_by_operator.fractional_max_pool2d(x, [3, 3]),
     "random_u 0 draws the windows anew",
+    since=Since("3.0", "there is no such operator"),
+    x=_IMAGE,
+)
+TABLE.refuse(
+    "fractional_max_pool2d",
+    lambda x: vision_by_operator.fractional_max_pool2d(x, [3, 3], math.inf),
+    "random_u is inf; give it a number between 0 and 1",
     since=Since("3.0", "there is no such operator"),
     x=_IMAGE,
 )

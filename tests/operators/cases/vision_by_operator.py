@@ -46,9 +46,9 @@ def _pool(x: Any, sizes: list[int], kind: str, adaptive: bool, global_pooling: b
     return pooled
 
 
-def fractional_max_pool2d(x: Any, output_size: list[int]) -> Any:
-    """Fractional max pooling that draws its windows itself."""
-    return paddle._C_ops.fractional_max_pool2d(x, output_size, [0, 0], 0.0, True)[0]
+def fractional_max_pool2d(x: Any, output_size: list[int], random_u: float = 0.0) -> Any:
+    """Fractional max pooling that draws its windows itself, where `random_u` is 0."""
+    return paddle._C_ops.fractional_max_pool2d(x, output_size, [0, 0], random_u, True)[0]
 
 
 def group_norm(
