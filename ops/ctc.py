@@ -15,7 +15,8 @@ _NO_LENGTHS = (
     "warpctc",
     emits=("LogSoftmax", "graphcore.Ctc", "graphcore.Detach", "Cast", "Reshape", "Sub", "Add",
            "Div"),
-    limits="padded sequences with lengths",
+    limits="padded sequences with lengths; one of length 0 has a loss of 0, also without labels, "
+    "where Paddle's is infinite",
 )  # fmt: skip
 def warpctc(context: TranslationContext) -> list[str | None]:
     """The CTC loss (Graves et al., 2006) of logits [T, N, C] and labels [N, S]: [N, 1].

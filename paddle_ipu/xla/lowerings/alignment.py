@@ -39,7 +39,7 @@ def ctc(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax
 
     Log probabilities are [T, N, C], labels [N, S]. "Mean" divides each loss by the length of its
     labels, at least 1, and averages over the batch. With ``zeroInfinity`` labels that do not fit
-    their sequence have a loss, and a gradient, of zero.
+    their sequence, or any of a sequence of length 0, have a loss, and a gradient, of zero.
     """
     logs, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1]).astype(jnp.int32)
     lengths, label_lengths = (jnp.asarray(value).astype(jnp.int32) for value in inputs[2:4])
@@ -65,6 +65,8 @@ def ctc(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax
         return jnp.where((time < lengths)[:, None], after, alpha), None
 
     alpha, _ = lax.scan(step, alpha, (jnp.arange(1, logs.shape[0]), emitted[1:]))
+    # A sequence of length 0 has no alignment: the first time is not its.
+    alpha = jnp.where(lengths[:, None] > 0, alpha, _NEVER)
     # Alignments end in the last label or in the blank behind it.
     end = 2 * label_lengths[:, None]
     last = jnp.take_along_axis(alpha, end, axis=1)[:, 0]

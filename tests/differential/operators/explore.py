@@ -21,6 +21,7 @@ from tests.differential.operators.verdict import (
     Verdict,
     agrees_with_either,
     compare,
+    flushed,
     is_rounding,
     same_bits,
 )
@@ -141,7 +142,9 @@ class _Search:
         )
         if not same_bits(again.results, answer.results):
             return Verdict("undefined in Paddle")
-        if agrees_with_either(answer, normal, outcome, self.paddle.random):
+        if agrees_with_either(answer, normal, outcome, self.paddle.random) or not (
+            compare(*flushed(answer, outcome), self.paddle.random).title
+        ):
             # XLA's code, as an IPU, takes denormals for zeros.
             return Verdict("agrees, with zeros for denormals")
         if len(case.steps) == 1:

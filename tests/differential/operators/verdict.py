@@ -74,6 +74,23 @@ def agrees_with_either(
     )
 
 
+def flushed(answer: Answer, outcome: Outcome) -> tuple[Answer, Outcome]:
+    """Both with zeros for results that are too small to be normal."""
+
+    def normal(results: Mapping[str, Array]) -> dict[str, Array]:
+        return {
+            what: np.where(np.abs(array) < np.finfo(array.dtype).tiny, np.zeros_like(array), array)
+            if array.dtype.kind == "f"
+            else array
+            for what, array in results.items()
+        }
+
+    return (
+        replace(answer, results=normal(answer.results)),
+        replace(outcome, results=normal(outcome.results)),
+    )
+
+
 def is_rounding(
     what: str, ours: Mapping[str, Array], paddles: Mapping[str, Array], others: Mapping[str, Array]
 ) -> bool:

@@ -305,3 +305,11 @@ def test_the_largest_constants_that_fit() -> None:
         return i * 0 + label * 0 + paddle.full([3], -(2**31), "int64")
 
     np.testing.assert_array_equal(compiled(build)(), np.full(3, -(2**31)))
+
+
+def test_an_index_into_nothing() -> None:
+    run = compiled(lambda: paddle.gather(paddle.zeros([0, 3]), _feeds()[0]))
+    with pytest.raises(
+        IndexRangeError, match="got index 0, expected no index, as there is nothing to choose from"
+    ):
+        run(i=[0, 0, 0])
