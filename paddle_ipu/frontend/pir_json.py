@@ -68,6 +68,8 @@ _LAYOUTS = frozenset(
     {"NHWC", "NCHW", "NDHWC", "NCDHW", "ANYLAYOUT", "UNDEFINED", "UNDEFINED(ANYLAYOUT)",
      "MKLDNNLAYOUT", "ONEDNN", "SPARSE_COO", "SPARSE_CSR", "PSTRING_UNION", "STRIDED"}
 )  # fmt: skip
+_MOST_AXES = 9
+"""Of a tensor. Paddle's reader throws for more, which inside a region ends the process."""
 _OF_RESULTS = ("persistable", "stop_gradient", "trainable")
 """Attributes with a truth value for each result."""
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -439,6 +441,8 @@ class _Parser:
         shape = [self._integer(dim, "a dimension") for dim in self._array(data[1], "a shape")]
         if any(dim < -1 for dim in shape):
             self._fail(f"has the shape {shape}")
+        if len(shape) > _MOST_AXES:
+            self._fail(f"has a tensor of {len(shape)} axes; Paddle's have at most {_MOST_AXES}")
         if self._string(data[2], "a layout").upper() not in _LAYOUTS:
             self._fail(f"has the layout {data[2]!r}, which no version of Paddle writes")
         if not is_array:

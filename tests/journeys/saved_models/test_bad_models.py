@@ -243,6 +243,7 @@ JSON_DAMAGE: dict[str, Callable[[Any], Any]] = {
     "an operand's number is '3', expected an integer": put("I", 0, "%", "3"),
     "has the dtype '0.t_f31'": put(*TENSOR, 0, "#", "0.t_f31"),
     r"has the shape \[-5\]": put(*TENSOR, 1, [-5]),
+    "has a tensor of 10 axes; Paddle's have at most 9": put(*TENSOR, 1, [1] * 10),
     "attribute 'transpose_x' is 3, expected true or false": put("A", 0, "AT", "D", 3),
     "has 5 where an object is expected": put("O", 0, 5),
     "has a tensor without a shape, a layout or levels": lambda d: _operators(d)[5]["O"][0]["TT"][

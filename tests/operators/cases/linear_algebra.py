@@ -375,7 +375,7 @@ _add(
     x=_LOW_RANK,
     y=_positive(4, 4),
     t=floats(1.5),
-    s=floats(0.5, 3.0),
+    s=floats(0.5, 2.5),
 )
 _add(
     "matrix_rank_atol_rtol",
