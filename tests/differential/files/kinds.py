@@ -409,7 +409,7 @@ def _damage_host(content: bytes, choose: random.Random, others: Sequence[bytes])
     elif action == "line":
         lines[at] = choose.choice(words)
     elif action == "many":
-        lines[at:at] = [lines[at]] * 20_000
+        lines[at:at] = [lines[at]] * min(20_000, 10_000_000 // (len(lines[at]) + 1))
     else:
         lines[at:at] = [b"n%d[0-4095]" % number for number in range(choose.choice((2, 17, 20_000)))]
     return b"\n".join(lines)

@@ -29,7 +29,7 @@ from tests.differential.operators.worker import Answer, Paddle
 from tests.differential.tally import Finding, Tally
 
 BATCH = 250
-OTHER_VALUES = 3
+OTHER_VALUES = 15
 """How often a forward case is tried again with other numbers: that needs no other program."""
 
 
@@ -60,6 +60,7 @@ class _Search:
         self.tally = Tally()
         self._seed = seed
         self._shrunk: set[str] = set()
+        self._reported: set[tuple[int, str]] = set()
 
     def run(self, cases: int, first: int) -> None:
         """Tries all cases, in batches; Paddle runs the next batch meanwhile."""
@@ -117,11 +118,12 @@ class _Search:
         self, number: int, answer: Answer, outcome: Outcome, pool: ThreadPoolExecutor
     ) -> None:
         verdict = compare(answer, outcome, self.paddle.random)
-        if verdict.title:
+        if verdict.title and (number, verdict.title) not in self._reported:
             # Paddle's process is busy with the next batch; this waits for it.
             verdict = pool.submit(self._checked, answer, outcome, verdict).result()
         self.tally.outcomes[verdict.outcome] += 1
-        if verdict.title:
+        if verdict.title and (number, verdict.title) not in self._reported:
+            self._reported.add((number, verdict.title))
             self._report(number, answer, verdict, pool)
 
     def _checked(self, answer: Answer, outcome: Outcome, verdict: Verdict) -> Verdict:

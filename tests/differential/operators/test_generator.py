@@ -17,7 +17,7 @@ from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, Tensor, Use
 from tests.differential.operators.verdict import agrees_with_either, compare, is_rounding
-from tests.differential.operators.worker import Answer, Paddle, run
+from tests.differential.operators.worker import Answer, Paddle, Runner, run
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("static_mode")]
 
@@ -81,6 +81,19 @@ def test_paddles_side_answers_and_outlives_a_crash(drawing: Drawing) -> None:
     assert answers[1].refused
     assert not answers[1].results
     assert answers[2].results.keys() == answers[0].results.keys()
+
+
+def test_a_program_is_run_again_with_other_values(drawing: Drawing) -> None:
+    runner = Runner()
+    for numbers in ((-1.0, 2.0), (3.0, -4.0), (5.0,)):
+        results = runner.run(_relu(*numbers))
+        np.testing.assert_array_equal(results["output 0"], np.maximum(numbers, 0))
+    (use,) = _relu(-1.0, 2.0).steps
+    ((name, at, tensor),) = use.tensors()
+    for number in (6.0, -7.0):
+        constant = Tensor(np.full(2, number, np.float32), "float32", constant=True)
+        results = runner.run(Case((use.with_operand(name, at, constant),)))
+        np.testing.assert_array_equal(results["output 0"], max(number, 0))
 
 
 def test_a_wrong_number_is_a_finding(drawing: Drawing) -> None:

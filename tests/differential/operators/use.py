@@ -125,6 +125,21 @@ class Case:
         return self.steps[-1].op
 
     @property
+    def form(self) -> str:
+        """The same for forward cases that differ in the values of what is fed alone."""
+        constants = []
+        steps = []
+        for use in self.steps:
+            for name, at, tensor in list(use.tensors()):
+                if tensor.constant:
+                    constants.append(tensor.array.tobytes())
+                else:
+                    zeros = replace(tensor, array=np.zeros_like(tensor.array))
+                    use = use.with_operand(name, at, zeros)
+            steps.append(use)
+        return f"{replace(self, steps=tuple(steps))} {[use.outputs for use in steps]} {constants}"
+
+    @property
     def size(self) -> int:
         """How much there is in it, for shrinking: operators, dimensions, elements, attributes."""
         tensors = [tensor for step in self.steps for _, _, tensor in step.tensors()]

@@ -13,12 +13,15 @@ import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tests.differential.operators.use import Array, Case
+
+if TYPE_CHECKING:
+    from tests.differential.operators.program import Written
 
 SECONDS = 20
 """How long a case may take before its process is ended."""
@@ -135,27 +138,21 @@ def _run_all(
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     warnings.simplefilter("ignore")
+    runner = Runner()
     for at, source in enumerate(sources):
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         tries: Iterator[Case] = iter([source]) if isinstance(source, Case) else draw(*source)
         left = itertools.islice(tries, skipped if at == 0 else 0, None)
-        connection.send(("answer", _answer(connection, left)))
+        connection.send(("answer", _answer(connection, runner, left)))
 
 
-def _answer(connection: Connection, tries: Iterator[Case]) -> Answer:
-    from tests.differential.operators.program import write
-
+def _answer(connection: Connection, runner: Runner, tries: Iterator[Case]) -> Answer:
     answer = Answer()
     for case in tries:
         answer = Answer(case, subject=case.subject)
         connection.send(("drawn", case))
         try:
-            written = write([case])
-        except Exception as error:
-            answer.refused = _brief(error)
-            continue
-        try:
-            answer.results = run(written)
+            answer.results = runner.run(case)
         except Exception as error:
             answer.refused = _brief(error)
         else:
@@ -163,22 +160,56 @@ def _answer(connection: Connection, tries: Iterator[Case]) -> Answer:
     return answer
 
 
-def run(written: Any) -> dict[str, Array]:
+class Runner:
+    """Runs cases one after another; of those that differ in what is fed, the first is written."""
+
+    def __init__(self) -> None:
+        self._form = ""
+        self._program: _Program | None = None
+
+    def run(self, case: Case) -> dict[str, Array]:
+        from tests.differential.operators.program import values, write
+
+        # A training's operands are parameters, which it changes.
+        form = "" if case.training else case.form
+        if self._program is None or not form or form != self._form:
+            self._program = None
+            self._program = _Program(write([case]))
+            self._form = form
+        return self._program.run(dict(values(0, case)))
+
+
+class _Program:
+    """A program with one case, for Paddle's CPU executor."""
+
+    def __init__(self, written: Written) -> None:
+        import paddle
+
+        self._written = written
+        self._executor = paddle.static.Executor(paddle.CPUPlace())
+        self._scope = written.scope()
+
+    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """What each fetch is with other values in what is fed."""
+        from tests.differential.operators.program import read
+
+        feed = {name: values.get(name, array) for name, array in self._written.feed.items()}
+        fetches = self._written.fetches
+        results = self._executor.run(
+            self._written.program,
+            feed=feed,
+            fetch_list=list(fetches.values()),
+            scope=self._scope,
+        )
+        return {
+            what: read(array, variable)
+            for ((_, what), variable), array in zip(fetches.items(), results, strict=True)
+        }
+
+
+def run(written: Written) -> dict[str, Array]:
     """What Paddle's CPU executor gives for each fetch of a program with one case."""
-    import paddle
-
-    from tests.differential.operators.program import read
-
-    results = paddle.static.Executor(paddle.CPUPlace()).run(
-        written.program,
-        feed=dict(written.feed),
-        fetch_list=list(written.fetches.values()),
-        scope=written.scope(),
-    )
-    return {
-        what: read(array, variable)
-        for ((_, what), variable), array in zip(written.fetches.items(), results, strict=True)
-    }
+    return _Program(written).run({})
 
 
 def _brief(error: Exception) -> str:
