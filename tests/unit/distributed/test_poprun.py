@@ -101,8 +101,14 @@ def test_instances_know_their_place(tmp_path: Path) -> None:
 
 
 DYING = """
+cd {folder}
 echo instance $OMPI_COMM_WORLD_RANK
-if [ $OMPI_COMM_WORLD_RANK = 1 ]; then echo the last line >&2; %s; fi
+if [ $OMPI_COMM_WORLD_RANK = 1 ]; then
+    until [ -e said ]; do sleep 0.1; done
+    echo the last line >&2
+    {end}
+fi
+touch said
 exec sleep 60
 """
 
@@ -114,7 +120,13 @@ exec sleep 60
 )
 def test_an_instance_that_dies_ends_all(tmp_path: Path, end: str, code: int, how: str) -> None:
     began = time.monotonic()
-    words = (*TWO, "--only-output-from-instance=0", "sh", "-c", DYING % end)
+    words = (
+        *TWO,
+        "--only-output-from-instance=0",
+        "sh",
+        "-c",
+        DYING.format(folder=tmp_path, end=end),
+    )
     got, out, err = run(tmp_path, *words)
     assert got == code
     assert time.monotonic() - began < 30
