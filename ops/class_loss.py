@@ -40,12 +40,22 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     as a logit of zero, which adds log(2).
     """
     x, weight = context.input("x"), context.input("w")
-    rows = context.shape(x)[0]
+    rows, width = context.shape(x)
+    if context.shape(weight)[1] != width:
+        raise context.refuse(
+            f"w has rows of {context.shape(weight)[1]} numbers, and x of {width}; give both the "
+            "same."
+        )
     if context.has("path"):
         nodes = context.index(context.input("path"))
         bits = context.index(context.input("code"))
     else:
         classes = int(context.attr("num_classes"))
+        if context.shape(weight)[0] < classes - 1:
+            raise context.refuse(
+                f"w has {context.shape(weight)[0]} rows; a tree of num_classes = {classes} has "
+                f"{classes - 1} nodes, each with a row."
+            )
         table, decisions = _paths(classes)
         label = context.reshape(context.index(context.input("label")), [rows])
         nodes = context.onnx.gather([context.const(table), label], 0)
@@ -54,7 +64,7 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     zero = context.const_like(0.0, x)
     past = context.onnx.less([nodes, context.const(0, "int32")])
     nodes = context.onnx.max([nodes, context.const(0, "int32")])
-    wide = context.reshape(x, [rows, 1, context.shape(x)[1]])
+    wide = context.reshape(x, [rows, 1, width])
     picked = context.onnx.gather([weight, nodes], 0)
     logits = context.onnx.reducesum([context.onnx.mul([picked, wide])], [2], 0)
     if context.has("bias"):

@@ -45,6 +45,8 @@ def deformable_conv(context: LoweringContext, inputs: Inputs, attributes: Attrib
             flat = jnp.clip(at_y, 0, height - 1) * width + jnp.clip(at_x, 0, width - 1)
             flat = flat.astype(jnp.int32).reshape(count, shared, 1, -1)
             pixels = jnp.take_along_axis(image, flat, axis=3)
+            # Infinities of the edge belong to no sample outside.
+            pixels = jnp.where(inside.reshape(flat.shape), pixels, 0.0)
             columns = columns + pixels * jnp.where(inside, weight, 0.0).reshape(flat.shape)
     if mask is not None:
         columns = columns * jnp.asarray(mask).reshape(count, shared, 1, -1)

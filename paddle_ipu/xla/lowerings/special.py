@@ -66,8 +66,20 @@ def _i1_jvp(primals: Single, tangents: Single) -> Pair:
     return _i1(x), tangent * jnp.where(at_zero, jnp.full_like(x, 0.5), slope)
 
 
+@jax.custom_jvp
+def _digamma(x: jax.Array) -> jax.Array:
+    """XLA's, with its limit from the side of its sign at a zero, where XLA's is NaN."""
+    return jnp.where(x == 0, jnp.copysign(jnp.full_like(x, jnp.inf), -x), lax.digamma(x))
+
+
+@_digamma.defjvp
+def _digamma_jvp(primals: Single, tangents: Single) -> Pair:
+    (x,), (tangent,) = primals, tangents
+    return _digamma(x), jax.jvp(lax.digamma, (x,), (tangent,))[1]
+
+
 for _op_type, _function in (
-    ("Digamma", lax.digamma),
+    ("Digamma", _digamma),
     ("Lgamma", lax.lgamma),
     ("ErfInv", _erf_inv),
     ("BesselI0", _i0),
@@ -81,7 +93,7 @@ for _op_type, _function in (
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _polygamma(x: jax.Array, n: int) -> jax.Array:
     if n == 0:
-        return lax.digamma(x)
+        return _digamma(x)
     sign = 1.0 if n % 2 else -1.0
     is_pole = (x <= 0) & (x == jnp.floor(x))
     zeta = jnp.where(is_pole, jnp.inf, special.zeta(jnp.full_like(x, n + 1), x))

@@ -199,6 +199,27 @@ ROWS = (
         "XLA's is within 1e-6, of which the result next to its zeros at 1 and 2 is little more",
     ),
     Explained(
+        "warpctc",
+        r"infinity[\s\S]*\n    label: [^\n]*\b0\b[\s\S]*blank = 0",
+        "a blank among the labels leaves no alignment: Paddle's loss is infinite, and 0 for labels "
+        "that do not fit their sequence; ours is 0 for both",
+    ),
+    Explained(
+        "sqrt",
+        r"expected nan",
+        "Paddle's kernel multiplies x by 1 / sqrt(x) where its vectors are wide: infinity by 0",
+    ),
+    Explained(
+        "roi_pool",
+        "NaN",
+        "the largest of numbers and NaN: Paddle's kernel skips NaN",
+    ),
+    Explained(
+        "roi_align",
+        r"of a gradient[\s\S]*aligned = True",
+        "Paddle's gradient takes boxes for at least a pixel wide, which its result does not",
+    ),
+    Explained(
         "matmul",
         "numbers of int64",
         "Paddle's kernel multiplies integers in single precision",

@@ -67,6 +67,15 @@ for _op, _function in (
 ):
     _add(_op, lambda x, f=_function: f(x), gradient=("x",), x=_AROUND_ZERO)
 
+for _op, _function in (("sinh", paddle.sinh), ("cosh", paddle.cosh)):
+    _add(
+        _op,
+        lambda x, f=_function: f(x),
+        gradient=("x",),
+        label="near the largest",
+        x=floats(0.0, -1.0, 10.0, -45.5, 88.0, -89.2, 89.6, 500.0),
+    )
+
 for _op, _function in (("sin", paddle.sin), ("cos", paddle.cos), ("tan", paddle.tan)):
     _add(_op, lambda x, f=_function: f(x), gradient=("x",), x=normal(3, 4))
 

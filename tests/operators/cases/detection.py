@@ -165,6 +165,14 @@ _add(
 )
 _add(
     "deformable_conv",
+    lambda x, offset, w: V.deform_conv2d(x, offset, w, padding=0),
+    label="infinities at the edge",
+    x=np.where(np.eye(3, dtype=bool), np.inf, 1.0).astype(np.float32)[None, None],
+    offset=np.full((1, 2, 3, 3), 40.0, np.float32),
+    w=normal(2, 1, 1, 1),
+)
+_add(
+    "deformable_conv",
     lambda x, offset, w, b, mask: [
         V.deform_conv2d(x, offset, w, b, padding=1, mask=mask),
         V.deform_conv2d(x, offset, w, padding=1),

@@ -11,6 +11,13 @@ TABLE = CaseTable()
 _add = TABLE.add
 
 _add("digamma", paddle.digamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=6.0))
+_add(
+    "digamma",
+    paddle.digamma,
+    label="at a pole",
+    since=Since("3.2", "zeros give NaN"),
+    x=floats(0.0, -0.0, -1.0, 1.0),
+)
 _add("lgamma", paddle.lgamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=9.0))
 _add(
     "lgamma",
