@@ -40,20 +40,24 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
     as a logit of zero, which adds log(2).
     """
     x, weight = context.input("x"), context.input("w")
-    rows, width = context.shape(x)
-    if context.shape(weight)[1] != width:
+    if not context.rank(x) == context.rank(weight) == 2:
         raise context.refuse(
-            f"w has rows of {context.shape(weight)[1]} numbers, and x of {width}; give both the "
-            "same."
+            f"x is {context.shape(x)} and w {context.shape(weight)}, expected [N, D] and "
+            "[nodes, D]."
+        )
+    (rows, width), (nodes_held, row_width) = context.shape(x), context.shape(weight)
+    if row_width != width:
+        raise context.refuse(
+            f"w has rows of {row_width} numbers, and x of {width}; give both the same."
         )
     if context.has("path"):
         nodes = context.index(context.input("path"))
         bits = context.index(context.input("code"))
     else:
         classes = int(context.attr("num_classes"))
-        if context.shape(weight)[0] < classes - 1:
+        if nodes_held < classes - 1:
             raise context.refuse(
-                f"w has {context.shape(weight)[0]} rows; a tree of num_classes = {classes} has "
+                f"w has {nodes_held} rows; a tree of num_classes = {classes} has "
                 f"{classes - 1} nodes, each with a row."
             )
         table, decisions = _paths(classes)

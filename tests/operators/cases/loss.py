@@ -260,3 +260,11 @@ TABLE.refuse(
     n=integers(2, 1, high=4),
     w=normal(3, 3),
 )
+TABLE.refuse(
+    "hsigmoid_loss",
+    lambda x, n, w: F.hsigmoid_loss(x, n, 4, w),
+    r"x is \[2, 3\] and w \[3, 3, 1\], expected \[N, D\] and \[nodes, D\]",
+    x=normal(2, 3),
+    n=integers(2, 1, high=4),
+    w=normal(3, 3, 1),
+)
