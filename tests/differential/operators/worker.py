@@ -171,11 +171,10 @@ class Runner:
         from tests.differential.operators.program import values, write
 
         # A training's operands are parameters, which it changes.
-        form = "" if case.training else case.form
-        if self._program is None or not form or form != self._form:
+        if self._program is None or case.training or case.form != self._form:
             self._program = None
             self._program = _Program(write([case]))
-            self._form = form
+            self._form = case.form
         return self._program.run(dict(values(0, case)))
 
 

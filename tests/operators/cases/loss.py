@@ -244,27 +244,16 @@ TABLE.refuse(
     "classes over several ranks are not supported",
     **_COSINES,
 )
-TABLE.refuse(
-    "hsigmoid_loss",
-    lambda x, n, w: F.hsigmoid_loss(x, n, 4, w),
-    "w has rows of 1 numbers, and x of 3; give both the same",
-    x=normal(2, 3),
-    n=integers(2, 1, high=4),
-    w=normal(3, 1),
-)
-TABLE.refuse(
-    "hsigmoid_loss",
-    lambda x, n, w: F.hsigmoid_loss(x, n, 6, w),
-    "w has 3 rows; a tree of num_classes = 6 has 5 nodes, each with a row",
-    x=normal(2, 3),
-    n=integers(2, 1, high=4),
-    w=normal(3, 3),
-)
-TABLE.refuse(
-    "hsigmoid_loss",
-    lambda x, n, w: F.hsigmoid_loss(x, n, 4, w),
-    r"x is \[2, 3\] and w \[3, 3, 1\], expected \[N, D\] and \[nodes, D\]",
-    x=normal(2, 3),
-    n=integers(2, 1, high=4),
-    w=normal(3, 3, 1),
-)
+for _classes, _weights, _message in (
+    (4, normal(3, 1), "w has rows of 1 numbers, and x of 3; give both the same"),
+    (6, normal(3, 3), "w has 3 rows; a tree of num_classes = 6 has 5 nodes, each with a row"),
+    (4, normal(3, 3, 1), r"x is \[2, 3\] and w \[3, 3, 1\], expected \[N, D\] and \[nodes, D\]"),
+):
+    TABLE.refuse(
+        "hsigmoid_loss",
+        lambda x, n, w, c=_classes: F.hsigmoid_loss(x, n, c, w),
+        _message,
+        x=normal(2, 3),
+        n=integers(2, 1, high=4),
+        w=_weights,
+    )
