@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,15 +115,28 @@ def _run_together(written: Written, forms: Sequence[Form]) -> list[list[Outcome]
         compiled = paddle.static.IpuCompiledProgram(
             written.program, scope=written.scope(), ipu_strategy=strategy
         ).compile(list(written.feed), fetches)
-        rounds = [
-            _round(compiled, written, [form[min(at, len(form) - 1)] for form in forms])
-            for at in range(max(map(len, forms)))
-        ]
+        # With ones an index is sound; what a round went well with is, too.
+        sound = {
+            name: np.ones_like(array) if array.dtype.kind in "iu" else array
+            for name, array in written.feed.items()
+        }
+        rounds = []
+        for at in range(max(map(len, forms))):
+            cases = [form[min(at, len(form) - 1)] for form in forms]
+            made, fed = _round(compiled, written, cases, sound)
+            rounds.append(made)
+            sound = sound if at else fed
     return [[results[at] for results in rounds[: len(form)]] for at, form in enumerate(forms)]
 
 
-def _round(compiled: Any, written: Written, cases: Sequence[Case]) -> list[Outcome]:
-    """A run of the program with the values of these cases."""
+def _round(
+    compiled: Any, written: Written, cases: Sequence[Case], sound: Mapping[str, Array]
+) -> tuple[list[Outcome], dict[str, Array]]:
+    """A run of the program with the values of these cases: its outcomes, and what was fed.
+
+    A case whose values are refused is run with those of `sound`: the others need not be compiled
+    anew.
+    """
     fetches = list(written.fetches.values())
     made = [Outcome() for _ in cases]
     feed = dict(written.feed)
@@ -136,14 +149,13 @@ def _round(compiled: Any, written: Written, cases: Sequence[Case]) -> list[Outco
         except OperandValueError as error:
             at = _named(error, written)
             if len(cases) == 1 and not made[0].not_supported:
-                return [_failed(error)]
+                return [_failed(error)], feed
             if at is None or made[at].not_supported:
                 raise
-            # The others need not be compiled anew: this one is run with ones.
             made[at] = _failed(error)
-            for name in feed:
-                if name.startswith(f"case{at}_") and feed[name].dtype.kind in "iu":
-                    feed[name] = np.ones_like(feed[name])
+            feed.update(
+                (name, array) for name, array in sound.items() if name.startswith(f"case{at}_")
+            )
     for ((at, what), variable), array in zip(written.fetches.items(), results, strict=True):
         made[at].results[what] = read(array, variable)
-    return made
+    return made, feed
