@@ -20,7 +20,7 @@ Place = tuple[Any, Any]
 
 
 def damage(content: bytes, choose: random.Random, words: Sequence[str] = ()) -> bytes:
-    """One value of the document is changed; what is no JSON stays as it is.
+    """One value of the document is changed; what is no JSON, or too deep, stays as it is.
 
     Args:
         content: the document.
@@ -34,12 +34,16 @@ def damage(content: bytes, choose: random.Random, words: Sequence[str] = ()) -> 
     places = list(_places(document))[:200_000]
     if not places:
         return content
-    if words and choose.random() < 0.15:
-        parent, key = choose.choice([(p, k) for p, k in places if k == "#"] or places)
-        parent[key] = choose.choice(words)
-    else:
-        choose.choice(_ACTIONS)(places, choose)
-    text = json.dumps(document[0], separators=(",", ":"))
+    try:
+        if words and choose.random() < 0.15:
+            parent, key = choose.choice([(p, k) for p, k in places if k == "#"] or places)
+            parent[key] = choose.choice(words)
+        else:
+            choose.choice(_ACTIONS)(places, choose)
+        text = json.dumps(document[0], separators=(",", ":"))
+    except RecursionError:
+        # As deep as an earlier edit made it, it can be read but not be written.
+        return content
     if json.dumps(_DEEP) in text:
         depth = choose.choice((50, 400, 900, 3000, 100_000))
         opened, closed = choose.choice((("[", "]"), ('{"regions":[', "]}"), ('{"D":[', "]}")))

@@ -13,6 +13,7 @@ Random = np.random.Generator
 Draw = Callable[[Random, Array, Use], Array]
 
 _OF_BOXES = ("roi_align", "roi_pool", "psroi_pool", "distribute_fpn_proposals")
+_BOXES = ("boxes", "ROIs", "fpn_rois", "FpnRois")
 _YOLO_LOSS = ("yolo_loss", "yolov3_loss")
 _OF_SCALES = (
     *("fake_quantize_range_abs_max", "fake_quantize_moving_average_abs_max"),
@@ -27,7 +28,6 @@ ATTRIBUTES: Mapping[tuple[str, str], Sequence[Any]] = {
 
 KEPT: frozenset[tuple[str, str]] = frozenset(
     {
-        *((op, name) for op in _OF_BOXES for name in ("boxes_num", "RoisNum", "rois_num")),
         *(("viterbi_decode", name) for name in ("lengths", "Lengths")),
         *(("rnn", name) for name in ("sequence_length", "SequenceLength")),
     }
@@ -70,6 +70,16 @@ def _boxes(random: Random, array: Array, use: Use) -> Array:
     return np.concatenate([corner, corner + size], axis=-1).astype(array.dtype)
 
 
+def _boxes_of_images(random: Random, array: Array, use: Use) -> Array:
+    """How many of all boxes each image has."""
+    boxes = next((t for name, _, t in use.tensors() if name in _BOXES), None)
+    if boxes is None or not boxes.array.ndim or not array.size:
+        return array
+    ends = np.sort(random.integers(0, boxes.array.shape[0], array.size - 1, endpoint=True))
+    counts = np.diff(ends, prepend=0, append=boxes.array.shape[0])
+    return counts.reshape(array.shape).astype(array.dtype)
+
+
 _ROWS: Sequence[tuple[Sequence[str], Sequence[str], Draw]] = (
     (("searchsorted", "bucketize"), ("sorted_sequence", "SortedSequence"), _ascending),
     (_OF_SCALES, ("in_scale", "InScale", "scale", "Scale", "scales", "Scales"), _positive),
@@ -78,7 +88,8 @@ _ROWS: Sequence[tuple[Sequence[str], Sequence[str], Draw]] = (
     (_YOLO_LOSS, ("gt_box", "GTBox", "gt_score", "GTScore"), _share),
     (_YOLO_LOSS, ("gt_label", "GTLabel"), _class),
     (("lu_unpack",), ("y", "Pivots"), _pivots),
-    (_OF_BOXES, ("boxes", "ROIs", "fpn_rois", "FpnRois"), _boxes),
+    (_OF_BOXES, _BOXES, _boxes),
+    (_OF_BOXES, ("boxes_num", "RoisNum", "rois_num"), _boxes_of_images),
 )
 
 OPERANDS: Mapping[tuple[str, str], Draw] = {

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from tests.differential.operators.use import Case
+
+HUGE = 1e18
+"""Squares of larger numbers are beyond float32's range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +19,9 @@ class Explained:
 
     Attributes:
         op: regular expression for the whole name of an operator of the case.
-        finding: regular expression that is searched in the finding's title, detail and case.
+        finding: regular expression that is searched in the finding's title, detail, case, and
+            in lines that say of what kinds its numbers are: `with infinities`, `with NaN`, `with
+            huge numbers`.
         why: the reason, and where it is written down.
         is_open: whether it is ours, and to be mended.
     """
@@ -56,7 +63,7 @@ ROWS = (
     ),
     Explained(
         ".*quantize.*|moving_average_abs_max_scale",
-        "NaN",
+        "NaN|infinity[\\s\\S]*with NaN",
         "the largest of numbers and NaN: Paddle's kernels compare by <, which skips NaN or keeps "
         "it, by its place",
     ),
@@ -109,8 +116,8 @@ ROWS = (
         "of integers: Paddle's kernel begins with the lowest number of their type, not of floats",
     ),
     Explained(
-        "eigh|svd",
-        r"output [012]: ",
+        "eigh|svd|eigvalsh",
+        r"^(eigh|svd): [\s\S]*output [012]: |output 1: ",
         "eigenvectors and singular vectors have any sign, and any basis where values are equal",
     ),
     Explained(
@@ -135,13 +142,13 @@ ROWS = (
     ),
     Explained(
         "fake_quantize_.*",
-        r"numbers[\s\S]*\n    \w*scale: \S+ \[*-",
+        r"(numbers|infinity)[\s\S]*\n    (\w*scale|in_accum|in_state): \S+ \[*-",
         "a scale below zero is no largest magnitude; kernels clip to bounds in another order",
     ),
     Explained(
         ".*conv.*_transpose.*",
-        r"NaN[\s\S]*\n    \w+: [^\n]*inf",
-        "an infinity is multiplied by the zeros between elements of a dilated kernel",
+        "NaN[\\s\\S]*with (infinities|NaN)",
+        "no number is multiplied by the zeros between elements of a dilated kernel",
     ),
     Explained(
         "psroi_pool|roi_pool",
@@ -220,6 +227,52 @@ ROWS = (
         "Paddle's gradient takes boxes for at least a pixel wide, which its result does not",
     ),
     Explained(
+        "(depthwise_)?conv.*|matmul.*|mul|bmm|bilinear|det|slogdet.*|addmm|baddbmm|fc|einsum",
+        r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|NaN)",
+        "which terms of a sum beyond the range meet first, and whether zeros of the padding or of "
+        "a factorization are multiplied by what is no number, is the kernel's",
+    ),
+    Explained(
+        "lstsq",
+        r"output 1: |with (huge numbers|infinities|NaN)",
+        "residuals are differences of nearly equal numbers; LAPACK scales what is not finite",
+    ),
+    Explained(
+        "elementwise_pow",
+        r"expected -?(2147483648|2147483647|9223372036854775808|9223372036854775807|32768|128)\b",
+        "a power beyond the integers' range: Paddle's kernel casts a double, which C++ leaves open",
+    ),
+    Explained(
+        "fmax|fmin",
+        "numbers of int",
+        "Paddle's kernels take integers through floats",
+    ),
+    Explained(
+        "cholesky_solve",
+        "of a gradient",
+        "Paddle's gradient multiplies by the whole factor, its other triangle too",
+    ),
+    Explained(
+        "selu",
+        r"scale = -?inf",
+        "infinity times zero, or less infinity, in another order",
+    ),
+    Explained(
+        "send_u_recv|graph_send_recv",
+        r"shape[\s\S]*int\d+\[0\]",
+        "without messages Paddle's kernel leaves the result's shape at out_size alone",
+    ),
+    Explained(
+        "mode|kthvalue|median",
+        r"of a gradient[\s\S]*\n    x: \w+\[\]",
+        "Paddle's gradient of a number without axes is 1, whatever comes from behind",
+    ),
+    Explained(
+        "p_norm",
+        r"of a gradient[\s\S]*porder = \S+e-",
+        "the gradient of a norm that is infinite",
+    ),
+    Explained(
         "matmul",
         "numbers of int64",
         "Paddle's kernel multiplies integers in single precision",
@@ -230,9 +283,26 @@ ROWS = (
 
 def explanation(case: Case, title: str, detail: str) -> Explained | None:
     """The row that explains a finding, None for news."""
+    text = f"{title}\n{detail}\n{case}\n{_kinds(case)}"
     for row in ROWS:
-        if any(re.fullmatch(row.op, use.op) for use in case.steps) and re.search(
-            row.finding, f"{title}\n{detail}\n{case}"
-        ):
+        named = any(re.fullmatch(row.op, use.op) for use in case.steps)
+        if named and re.search(row.finding, text):
             return row
     return None
+
+
+def _kinds(case: Case) -> str:
+    """The kinds of numbers among the operands, of which a case's text may show few."""
+    arrays = [
+        tensor.array.astype(np.float64)
+        for use in case.steps
+        for _, _, tensor in use.tensors()
+        if tensor.array.dtype.kind == "f"
+    ]
+    finite = [array[np.isfinite(array)] for array in arrays]
+    kinds = {
+        "with infinities": any(np.isinf(array).any() for array in arrays),
+        "with NaN": any(np.isnan(array).any() for array in arrays),
+        "with huge numbers": any((np.abs(array) > HUGE).any() for array in finite),
+    }
+    return "\n".join(kind for kind, is_there in kinds.items() if is_there)

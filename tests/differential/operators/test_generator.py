@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,7 @@ from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, Tensor, Use
-from tests.differential.operators.verdict import agrees_with_either, compare, is_rounding
+from tests.differential.operators.verdict import agrees_with_any, compare, is_rounding
 from tests.differential.operators.worker import Answer, Paddle, Runner, run
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("static_mode")]
@@ -128,16 +129,39 @@ def test_where_paddle_overflows_alone_its_double_precision_is_the_measure() -> N
     assert not is_rounding("y", {"y": wrong}, paddles, exact)
 
 
-def test_each_result_agrees_with_either_answer() -> None:
+def test_each_number_agrees_with_one_of_the_answers() -> None:
     case = _relu(1e-40)
-    tiny, zero = np.asarray([1e-40], np.float32), np.zeros(1, np.float32)
-    paddles = Answer(case, results={"output 0": tiny, "output 1": tiny})
-    flushed = Answer(case, results={"output 0": zero, "output 1": zero})
-    mixed = Outcome(results={"output 0": tiny, "output 1": zero})
-    wrong = Outcome(results={"output 0": tiny, "output 1": zero + 1})
-    assert agrees_with_either(paddles, flushed, mixed, frozenset())
-    assert not agrees_with_either(paddles, flushed, wrong, frozenset())
-    assert not agrees_with_either(paddles, Answer(case), mixed, frozenset())
+    tiny, zero = np.asarray([1e-40, 2.0], np.float32), np.asarray([0.0, 2.0], np.float32)
+    paddles = Answer(case, results={"output 0": tiny[::-1], "output 1": tiny})
+    flushed = Answer(case, results={"output 0": zero[::-1], "output 1": zero})
+    wide = Answer(case, results={"output 0": tiny, "output 1": zero.astype(np.float64)})
+    mixed = Outcome(results={"output 0": tiny[::-1], "output 1": zero})
+    wrong = Outcome(results={"output 0": tiny[::-1], "output 1": zero + 1})
+    none = frozenset[str]()
+    assert agrees_with_any([paddles, flushed], mixed, none)
+    assert agrees_with_any([paddles, wide], mixed, none)
+    assert not agrees_with_any([paddles, flushed, wide], wrong, none)
+    assert not agrees_with_any([paddles, Answer(case)], wrong, none)
+
+
+def test_a_number_near_no_answer_agrees_with_none() -> None:
+    case = _relu(1.0)
+    one, nan = np.asarray([1.0, 2.0], np.float32), np.asarray([np.nan, 2.0], np.float32)
+    answers = [Answer(case, results={"output 0": array}) for array in (one, nan)]
+    for got, agrees in ((nan, True), (one, True), (one[::-1], False), (one * np.inf, False)):
+        outcome = Outcome(results={"output 0": got})
+        assert agrees_with_any(answers, outcome, frozenset()) is agrees
+
+
+def test_paddle_takes_denormals_for_zeros_when_it_is_asked_to(drawing: Drawing) -> None:
+    case = Case((replace(_relu(1e-20, 1.0).steps[0], op="square"),))
+    paddles = Paddle()
+    try:
+        kept, flushed = (paddles.answers([case], flush=flush)[0] for flush in (False, True))
+    finally:
+        paddles.close()
+    assert kept.results["output 0"][0] > 0
+    assert flushed.results["output 0"].tolist() == [0.0, 1.0]
 
 
 def test_bfloat16_is_fed_by_its_bits() -> None:

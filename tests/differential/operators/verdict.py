@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,26 +60,43 @@ def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict
     return Verdict("agrees")
 
 
-def agrees_with_either(
-    one: Answer, other: Answer, outcome: Outcome, random: frozenset[str]
-) -> bool:
-    """Whether each result agrees with that of one of two answers."""
+def agrees_with_any(answers: Sequence[Answer], outcome: Outcome, random: frozenset[str]) -> bool:
+    """Whether each number agrees with that of one of some answers, the first for the verdict."""
+    first, *others = answers
+    nearest = {
+        what: _nearest(outcome.results[what], expected, [o.results.get(what) for o in others])
+        for what, expected in first.results.items()
+    }
+    return not compare(replace(first, results=nearest), outcome, random).title
 
-    def agrees(what: str, answer: Answer) -> bool:
-        alone = replace(answer, results={what: answer.results[what]})
-        return not compare(alone, outcome, random).title
 
-    return bool(other.results) and all(
-        agrees(what, one) or agrees(what, other) for what in one.results
-    )
+def _nearest(got: Array, expected: Array, others: Sequence[Array | None]) -> Array:
+    """Of each element the one that is nearest to `got`."""
+    for other in others:
+        if other is None or not (got.shape == expected.shape == other.shape):
+            continue
+        with np.errstate(all="ignore"):
+            is_nearer = _distances(got, other) < _distances(got, expected)
+            expected = np.where(is_nearer, other.astype(expected.dtype), expected)
+    return expected
+
+
+def _distances(left: Array, right: Array) -> Array:
+    """Of each element: 0 where both are the same, infinity where one is NaN."""
+    left, right = left.astype(np.complex128), right.astype(np.complex128)
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    distance = np.abs(left - right)
+    return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
 
 
 def flushed(answer: Answer, outcome: Outcome) -> tuple[Answer, Outcome]:
-    """Both with zeros for results that are too small to be normal."""
+    """Both with zeros for results that are too small to be normal, or made of such halves."""
 
     def normal(results: Mapping[str, Array]) -> dict[str, Array]:
         return {
-            what: np.where(np.abs(array) < np.finfo(array.dtype).tiny, np.zeros_like(array), array)
+            what: np.where(
+                np.abs(array) < 2 * np.finfo(np.float32).tiny, np.zeros_like(array), array
+            )
             if array.dtype.kind == "f"
             else array
             for what, array in results.items()
