@@ -138,7 +138,9 @@ def renorm(context: TranslationContext) -> str:
     rank, order = context.rank(x), float(context.attr("p"))
     kept = int(context.attr("axis")) % rank
     powers = context.onnx.pow([context.onnx.abs([x]), context.const_like(order, x)])
-    total = context.onnx.reducesum([powers], [axis for axis in range(rank) if axis != kept], 1)
+    others = [axis for axis in range(rank) if axis != kept]
+    # Without axes, a ReduceSum has all.
+    total = context.onnx.reducesum([powers], others, 1) if others else powers
     one = context.const_like(1.0, x)
     limit = float(context.attr("max_norm"))
     longer = context.onnx.greater([total, context.const_like(limit**order, x)])

@@ -116,7 +116,14 @@ def _from_file(path: Path) -> Target | None:
         return Target(client, str(attributes["Partition Id"]), int(attributes["GCD Id"]))
     except OSError as error:
         raise VipuError(f"IPUOF_CONFIG_PATH={path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        AttributeError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise VipuError(
             f"IPUOF_CONFIG_PATH={path} is no ipuof.conf file: {error!r}. `vipu get partition NAME "
             "--ipu-configs` prints one."

@@ -168,7 +168,7 @@ ROWS = (
     ),
     Explained(
         "cross_entropy_with_softmax|(log_)?softmax",
-        r"numbers[\s\S]*\n    (input|x): [^\n]*(inf|e\+)",
+        r"numbers[\s\S]*(\n    (input|x): [^\n]*(inf|e\+)|expected -64)",
         "Paddle's kernels for CPUs take a logit for 64 below the largest where it is lower still; "
         "those for GPUs, and ours, do not",
     ),
@@ -227,7 +227,7 @@ ROWS = (
         "Paddle's gradient takes boxes for at least a pixel wide, which its result does not",
     ),
     Explained(
-        "(depthwise_)?conv.*|matmul.*|mul|bmm|bilinear|det|slogdet.*|addmm|baddbmm|fc|einsum",
+        "(depthwise_|deformable_)?conv.*|matmul.*|mul|bmm|inverse|bce_loss|bilinear|det|slogdet.*|addmm|baddbmm|fc|einsum",
         r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|NaN)",
         "which terms of a sum beyond the range meet first, and whether zeros of the padding or of "
         "a factorization are multiplied by what is no number, is the kernel's",
@@ -253,8 +253,8 @@ ROWS = (
         "Paddle's gradient multiplies by the whole factor, its other triangle too",
     ),
     Explained(
-        "selu",
-        r"scale = -?inf",
+        "c?elu|selu",
+        r"(scale|alpha) = -?inf|infinity[\s\S]*with huge numbers",
         "infinity times zero, or less infinity, in another order",
     ),
     Explained(

@@ -347,8 +347,10 @@ def _reshaped(_: Network, x: Any, how: str) -> Any:
 
 @LAYERS.row("detached", kind=("half", "all"))
 def _detached(_: Network, x: Any, kind: str) -> Any:
-    copy = x.detach()
-    return x + copy if kind == "half" else x * 0.5 + paddle.tanh(copy)
+    if kind == "half":
+        return x + x.detach()
+    # Of a detached tensor Paddle's executor computes tanh in place, where the tensor itself is.
+    return x * 0.5 + paddle.tanh(x).detach()
 
 
 @LAYERS.row("side loss", kind=("square", "abs"))

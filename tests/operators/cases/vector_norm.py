@@ -118,6 +118,13 @@ _add(
     "renorm",
     lambda x: paddle.renorm(x, 2.0, 0, 1.0),
     gradient=("x",),
+    label="of a vector each number is a slice",
+    x=np.asarray([0.5, 1.0, -1.0, 3.0], np.float32),
+)
+_add(
+    "renorm",
+    lambda x: paddle.renorm(x, 2.0, 0, 1.0),
+    gradient=("x",),
     label="within",
     x=np.asarray([[0.0, 0.0], [0.1, 0.2], [3.0, -4.0]], np.float32),
 )

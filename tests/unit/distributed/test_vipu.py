@@ -305,6 +305,13 @@ def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
         ipuof.target({"IPUOF_CONFIG_PATH": str(tmp_path / "f.conf")})
 
 
+def test_a_file_whose_gcd_is_infinite(tmp_path: Path) -> None:
+    attributes = {"V-IPU API": "h:8090", "Partition Id": "p", "GCD Id": float("inf")}
+    (tmp_path / "f.conf").write_text(json.dumps({"attributes": attributes}))
+    with pytest.raises(VipuError, match=r"f\.conf is no ipuof\.conf file: OverflowError"):
+        ipuof.target({"IPUOF_CONFIG_PATH": str(tmp_path / "f.conf")})
+
+
 def test_files_for_hardware_are_not_ours(tmp_path: Path) -> None:
     file = tmp_path / "hardware.conf"
     file.write_text('{"attributes": {"GCD Id": "0"}, "devices": []}', encoding="utf-8")
