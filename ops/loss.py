@@ -122,7 +122,7 @@ def _reduced(context: TranslationContext, loss: str, kind: str) -> str:
 def nll_loss(context: TranslationContext) -> list[str]:
     """``-weight[label] * input[label]``, and the sum of the weights of labels that are not ignored.
 
-    ``mean`` divides by that sum. Classes are axis 1.
+    ``mean`` divides by that sum, and is 0 where all are ignored. Classes are axis 1.
     """
     logs = context.axis_last(context.input("input"), 1)
     label = context.index(context.input("label"))
@@ -144,7 +144,9 @@ def nll_loss(context: TranslationContext) -> list[str]:
     total = context.onnx.reducesum([counted], axes, 0)
     loss = context.onnx.reducesum([loss], axes, 0)
     if kind == "mean":
-        loss = context.onnx.div([loss, total])
+        is_none = context.onnx.equal([total, context.const_like(0.0, total)])
+        divisor = context.onnx.where([is_none, context.const_like(1.0, total), total])
+        loss = context.onnx.div([loss, divisor])
     return [loss, total]
 
 
@@ -164,7 +166,7 @@ def label_smooth(context: TranslationContext) -> str:
             )
         prior = context.onnx.mul([prior, context.const_like(epsilon, label)])
     else:
-        prior = context.const_like(epsilon / context.shape(label)[-1], label)
+        prior = context.const_like(epsilon / max(context.shape(label)[-1], 1), label)
     kept = context.onnx.mul([label, context.const_like(1.0 - epsilon, label)])
     return context.onnx.add([kept, prior])
 

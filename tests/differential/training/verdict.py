@@ -18,6 +18,8 @@ Arrays = dict[str, np.ndarray]
 FACTOR = 8.0
 LEAST = {False: 1e-6, True: 2e-3}
 """Of the expected tensor's norm, in float32 and in half."""
+LARGEST = {False: 1e15, True: 65504.0}
+"""Beyond it a training has diverged: in float32 some squares later is infinity, in half now."""
 SMALLEST = {False: 0.0, True: 2.0**-24}
 UNIT = {False: 2.0**-23, True: 2.0**-11}
 """By how much of itself a number is changed: its last place, or that of half."""
@@ -57,15 +59,21 @@ def norm(array: np.ndarray) -> float:
     return float(np.linalg.norm(np.asarray(array, np.float64)))
 
 
+def diverged(arrays: Arrays, half: bool) -> bool:
+    """Whether some number is not finite, or so large that soon none is."""
+    return any(
+        not np.all(np.abs(array) <= LARGEST[half])
+        for array in arrays.values()
+        if array.dtype.kind == "f"
+    )
+
+
 def off(got: np.ndarray, expected: np.ndarray, noisy: list[np.ndarray], half: bool) -> str:
     """What is wrong with a tensor, "" if nothing is."""
     if got.shape != expected.shape:
         return f"shape {got.shape}, expected {expected.shape}"
     if not half and got.dtype != expected.dtype:
         return f"dtype {got.dtype}, expected {expected.dtype}"
-    if not np.isfinite(expected).all() or not all(np.isfinite(one).all() for one in noisy):
-        # A training that diverged is compared no further.
-        return ""
     error = norm(np.float64(got) - expected)
     noise = max((norm(np.float64(one) - expected) for one in noisy), default=0.0)
     lost = SMALLEST[half] * np.sqrt(expected.size)

@@ -192,6 +192,20 @@ _add(
 )
 _add(
     "nll_loss",
+    lambda x, n: F.nll_loss(x, n, ignore_index=1),
+    gradient=("x",),
+    label="all labels ignored",
+    x=normal(2, 3),
+    n=np.asarray([1, 1]),
+)
+_add(
+    "label_smooth",
+    lambda x: F.label_smooth(x),
+    label="no classes",
+    x=np.zeros((2, 0), np.float32),
+)
+_add(
+    "nll_loss",
     lambda x, n: F.nll_loss(x, n),
     gradient=("x",),
     label="four axes",
