@@ -35,6 +35,9 @@ def prior_box(context: TranslationContext) -> list[str | None]:
             halves += [by_ratio[0], *square, *by_ratio[1:]]
         else:
             halves += [*by_ratio, *square]
+    if 0 in context.shape(context.input("input")) + context.shape(context.input("image")):
+        # Paddle looks at the number of elements first, be the boxes independent of them or not.
+        return _with_variances(context, np.zeros((rows, columns, len(halves), 4)), [0.0] * 4)
     step_w, step_h = float(context.attr("step_w", 0)), float(context.attr("step_h", 0))
     if step_w == 0 or step_h == 0:
         step_w, step_h = width / columns, height / rows
@@ -47,12 +50,14 @@ def prior_box(context: TranslationContext) -> list[str | None]:
     boxes = np.stack(np.broadcast_arrays(*sides), axis=-1)
     if context.attr("clip", 0):
         boxes = boxes.clip(0.0, 1.0)
-    return _with_variances(context, boxes)
+    return _with_variances(context, boxes, _floats(context, "variances"))
 
 
-def _with_variances(context: TranslationContext, boxes: Array) -> list[str | None]:
-    variances = np.broadcast_to(np.asarray(_floats(context, "variances")), boxes.shape)
-    return [context.const(boxes, "float32"), context.const(variances, "float32")]
+def _with_variances(
+    context: TranslationContext, boxes: Array, variances: Sequence[float]
+) -> list[str | None]:
+    of_each = np.broadcast_to(np.asarray(variances), boxes.shape)
+    return [context.const(boxes, "float32"), context.const(of_each, "float32")]
 
 
 @translator("anchor_generator", emits=())
@@ -73,7 +78,7 @@ def anchor_generator(context: TranslationContext) -> list[str | None]:
     y = (np.arange(rows) * step_h + offset * (step_h - 1))[:, None, None]
     half_w, half_h = np.asarray(sizes).T / 2
     sides = np.broadcast_arrays(x - half_w, y - half_h, x + half_w, y + half_h)
-    return _with_variances(context, np.stack(sides, axis=-1))
+    return _with_variances(context, np.stack(sides, axis=-1), _floats(context, "variances"))
 
 
 def _column(context: TranslationContext, x: str, at: int, axis: int = -1) -> str:

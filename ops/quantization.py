@@ -5,7 +5,7 @@ With b bits, levels are ``2 ** (b - 1) - 1``, and a scale is the magnitude that 
 
 from __future__ import annotations
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
 
@@ -146,18 +146,38 @@ def fake_channel_wise_quantize_dequantize_abs_max(context: TranslationContext) -
     return _by_largest(context, _channel(context), restore=True)
 
 
+def _of_one_element(context: TranslationContext, name: str) -> str:
+    """Operand `name`, which must have one element."""
+    tensor = context.input(name)
+    if product(context.shape(tensor)) != 1:
+        raise context.refuse(
+            f"{name} has shape {context.shape(tensor)}, expected one element. Paddle reads the "
+            "first only, and leaves other elements of its result as they are in memory. Give it "
+            "shape [1]."
+        )
+    return tensor
+
+
 def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, str, str]:
-    """(scale, state, accumulator) of the moving average of the largest ``|x|``.
+    """(scale, state, accumulator), each [1], of the moving average of the largest ``|x|``.
 
     ``state = rate * state + 1``, ``accumulator = rate * accumulator + max|x|``; the scale is their
     quotient.
     """
     decay = context.const_like(rate, x)
-    state = context.onnx.mul([context.input("in_state"), decay])
+    state, accumulated = (
+        context.reshape(_of_one_element(context, name), [1]) for name in ("in_state", "in_accum")
+    )
+    state = context.onnx.mul([state, decay])
     state = context.onnx.add([state, context.const_like(1.0, x)])
-    kept = context.onnx.mul([context.input("in_accum"), decay])
-    accumulated = context.onnx.add([kept, _abs_max(context, x)])
+    accumulated = context.onnx.mul([accumulated, decay])
+    accumulated = context.onnx.add([accumulated, _abs_max(context, x)])
     return context.onnx.div([accumulated, state]), state, accumulated
+
+
+def _shaped_as(context: TranslationContext, tensor: str, name: str) -> str:
+    """`tensor`, of one element, in the shape of operand `name`."""
+    return context.reshape(tensor, context.shape(_of_one_element(context, name)))
 
 
 def _moving_average(context: TranslationContext, restore: bool) -> list[str | None]:
@@ -214,7 +234,13 @@ def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None
     same = context.onnx.identity([x])
     if context.attr("is_test", 0):
         return [same, None, None, None]
-    return [same, *_averaged(context, x, float(context.attr("moving_rate", 0.9)))]
+    scale, state, accumulated = _averaged(context, x, float(context.attr("moving_rate", 0.9)))
+    return [
+        same,
+        scale,
+        _shaped_as(context, state, "in_state"),
+        _shaped_as(context, accumulated, "in_accum"),
+    ]
 
 
 def _linear_levels(context: TranslationContext) -> int:
@@ -244,7 +270,12 @@ def quantize_linear(context: TranslationContext) -> list[str | None]:
     scale: str | None = None
     if not context.attr("is_test", 1):
         if axis is None:
-            scale, state, accumulated = _averaged(context, x, 0.9)
+            scale, state, accumulated = (
+                _shaped_as(context, found, name)
+                for found, name in zip(
+                    _averaged(context, x, 0.9), ("scale", "in_state", "in_accum"), strict=True
+                )
+            )
         else:
             scale = _abs_max(context, x, axis)
     if context.attr("only_observer", 0):

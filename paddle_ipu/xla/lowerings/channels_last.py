@@ -93,7 +93,7 @@ def inference_convolution(x: jax.Array, weights: jax.Array, geometry: Geometry) 
     than the kernels, which XLA's convolutions rearrange at each run.
     """
     kernel, channels = weights.shape[2:], weights.shape[0]
-    sizes = _output_sizes(x.shape[2:], kernel, geometry)
+    sizes = output_sizes(x.shape[2:], kernel, geometry)
     rows = x.shape[0] * math.prod(sizes)
     is_product = rows > 0 and (math.prod(kernel) == 1 or 4 * rows <= channels)
     if set(geometry.data_dilation) != {1} or not is_product:
@@ -115,7 +115,7 @@ def window_slices(
         geometry: where the windows are.
         fill: the padding's value.
     """
-    sizes = _output_sizes(x.shape[2:], window, geometry)
+    sizes = output_sizes(x.shape[2:], window, geometry)
     around = ((0, 0, 0), *((before, after, 0) for before, after in geometry.padding), (0, 0, 0))
     data = lax.pad(x.transpose(0, *range(2, x.ndim), 1), jnp.asarray(fill, x.dtype), around)
     slices = []
@@ -135,19 +135,15 @@ def channels_first(x: jax.Array) -> jax.Array:
     return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
-def _output_sizes(data: Sequence[int], window: Sequence[int], geometry: Geometry) -> list[int]:
-    """How many windows there are, by spatial axis."""
-    return [
-        (size + sum(pads) - (reach - 1) * gap - 1) // stride + 1
-        for size, reach, stride, pads, gap in zip(
-            data,
-            window,
-            geometry.strides,
-            geometry.padding,
-            geometry.kernel_dilation,
-            strict=True,
-        )
-    ]
+def output_sizes(data: Sequence[int], window: Sequence[int], geometry: Geometry) -> list[int]:
+    """How many windows there are, by spatial axis: none where a window is longer than the data."""
+    sizes = []
+    for size, reach, stride, pads, data_gap, gap in zip(
+        data, window, *geometry[:4], strict=True
+    ):
+        whole = max((size - 1) * data_gap + 1, 0) + sum(pads)
+        sizes.append(max((whole - (reach - 1) * gap - 1) // stride + 1, 0))
+    return sizes
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -67,6 +67,10 @@ def convolved(
         in_half: partial sums are float16.
         training: the result will be differentiated.
     """
+    sizes = channels_last.output_sizes(x.shape[2:], weights.shape[2:], geometry)
+    if 0 in sizes:
+        # The rules of gradients take the last window from the number of windows.
+        return jnp.zeros((x.shape[0], weights.shape[0], *sizes), x.dtype)
     if in_half:
         return half_convolution.convolution(x, weights, geometry)
     if geometry.groups == 1:

@@ -77,10 +77,25 @@ def pow_(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> ja
             return jnp.broadcast_to(result, jnp.broadcast_shapes(base.shape, exponent.shape))
     if not is_floating(base):
         return jnp.power(base, exponent)
-    # JAX's derivatives of 0 ** 0 are NaN; Paddle's are zero in both arguments.
-    zero_to_zero = (base == 0) & (exponent == 0)
-    result = jnp.power(jnp.where(zero_to_zero, jnp.ones_like(base), base), exponent)
-    return jnp.where(zero_to_zero, jnp.ones_like(result), result)
+    if not is_floating(exponent):
+        exponent = jnp.asarray(exponent).astype(base.dtype)
+    return _power(base, exponent)
+
+
+@jax.custom_jvp
+def _power(base: jax.Array, exponent: jax.Array) -> jax.Array:
+    return jnp.power(base, exponent)
+
+
+@_power.defjvp
+def _power_jvp(primals: Pair, tangents: Pair) -> Pair:
+    # As Paddle: no slope in the base where the exponent is 0, and none in the exponent where 0 is
+    # raised to 0 or more; else what the formulas give, infinities included.
+    base, exponent = primals
+    out = _power(base, exponent)
+    of_base = jnp.where(exponent == 0, 0.0, exponent * _power(base, exponent - 1))
+    of_exponent = jnp.where((base == 0) & (exponent >= 0), 0.0, out * jnp.log(base))
+    return out, tangents[0] * of_base + tangents[1] * of_exponent
 
 
 def _variadic(fold: Callable[[Array, Array], jax.Array]) -> Lowering:

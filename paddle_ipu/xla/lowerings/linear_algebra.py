@@ -76,15 +76,43 @@ def _determinant_jvp(primals: Single, tangents: Single) -> Pair:
 
 
 lowering("ai.paddle_ipu", "Determinant")(unary(_determinant))
-lowering("ai.paddle_ipu", "SlogDeterminant")(unary(lambda x: tuple(jnp.linalg.slogdet(x))))
+
+
+@jax.custom_jvp
+def _log_determinant(x: jax.Array) -> Pair:
+    """(sign, log of the magnitude) of determinants; the sign of NaN is 0, as in Paddle."""
+    packed, pivots, _ = lax.linalg.lu(x)
+    factors = jnp.diagonal(packed, axis1=-2, axis2=-1)
+    exchanges = jnp.sum(pivots != jnp.arange(pivots.shape[-1]), axis=-1)
+    sign = jnp.prod(jnp.sign(factors), axis=-1) * jnp.where(exchanges % 2 == 1, -1.0, 1.0)
+    magnitude = jnp.sum(jnp.log(jnp.abs(factors)), axis=-1)
+    return jnp.where(jnp.isnan(magnitude), 0.0, sign).astype(x.dtype), magnitude
+
+
+@_log_determinant.defjvp
+def _log_determinant_jvp(primals: Single, tangents: Single) -> tuple[Pair, Pair]:
+    # d log|det(X)| = tr(X^-1 dX).
+    (x,), (tangent,) = primals, tangents
+    sign, magnitude = _log_determinant(x)
+    slope = jnp.trace(jnp.linalg.solve(x, tangent), axis1=-2, axis2=-1)
+    return (sign, magnitude), (jnp.zeros_like(sign), slope)
+
+
+lowering("ai.paddle_ipu", "SlogDeterminant")(unary(_log_determinant))
 lowering("ai.paddle_ipu", "MatrixInverse")(unary(jnp.linalg.inv))
 
 
+@jax.custom_jvp
 def _of_lower_triangle(x: jax.Array) -> jax.Array:
-    """Symmetric matrices of the lower triangles; the gradient is split evenly between triangles."""
-    triangle = jnp.tril(x) + _transposed(jnp.tril(x, -1))
-    whole = 0.5 * (x + _transposed(x))
-    return lax.stop_gradient(triangle - whole) + whole
+    """Symmetric matrices of the lower triangles."""
+    return jnp.tril(x) + _transposed(jnp.tril(x, -1))
+
+
+@_of_lower_triangle.defjvp
+def _of_lower_triangle_jvp(primals: Single, tangents: Single) -> Pair:
+    # The gradient is split evenly between triangles.
+    (x,), (tangent,) = primals, tangents
+    return _of_lower_triangle(x), 0.5 * (tangent + _transposed(tangent))
 
 
 @lowering("ai.paddle_ipu", "Eigh")

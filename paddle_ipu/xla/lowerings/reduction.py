@@ -71,6 +71,40 @@ def _euclidean_norm_jvp(
     return out, jnp.sum(tangent * direction, axis=axis, keepdims=keepdims)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 2, 3))
+def _extreme(
+    function: Callable[..., jax.Array], x: jax.Array, axis: tuple[int, ...], keepdims: bool
+) -> jax.Array:
+    return function(x, axis=axis, keepdims=keepdims)
+
+
+@_extreme.defjvp
+def _extreme_jvp(
+    function: Callable[..., jax.Array],
+    axis: tuple[int, ...],
+    keepdims: bool,
+    primals: Single,
+    tangents: Single,
+) -> Pair:
+    # As Paddle: ties share the slope evenly, and as nothing equals NaN, all shares of it are 0 / 0.
+    # XLA would choose 0 for that quotient.
+    (x,), (tangent,) = primals, tangents
+    kept = _extreme(function, x, axis, True)
+    equal = (x == kept).astype(x.dtype)
+    count = jnp.sum(equal, axis=axis, keepdims=True)
+    share = jnp.where(count == 0, jnp.nan, equal / count)
+    out = kept if keepdims else lax.squeeze(kept, axis)
+    return out, jnp.sum(tangent * share, axis=axis, keepdims=keepdims)
+
+
+def _largest(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
+    return _extreme(jnp.max, x, axis, keepdims)
+
+
+def _smallest(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
+    return _extreme(jnp.min, x, axis, keepdims)
+
+
 def _reduction(
     function: Reduce,
 ) -> Lowering:
@@ -87,9 +121,8 @@ def _reduction(
 _REDUCTIONS: dict[str, Reduce] = {
     "ReduceMean": _mean,
     "ReduceSum": _sum,
-    # The gradient of max and min is shared evenly between ties, as in Paddle.
-    "ReduceMax": lambda x, axis, keepdims: jnp.max(x, axis=axis, keepdims=keepdims),
-    "ReduceMin": lambda x, axis, keepdims: jnp.min(x, axis=axis, keepdims=keepdims),
+    "ReduceMax": _largest,
+    "ReduceMin": _smallest,
     "ReduceProd": _product,
     "ReduceSumSquare": lambda x, axis, keepdims: _sum(lax.square(x), axis, keepdims),
     "ReduceL1": lambda x, axis, keepdims: _sum(absolute(x), axis, keepdims),

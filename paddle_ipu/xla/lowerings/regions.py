@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,11 @@ Residuals = tuple[jax.Array, jax.Array, Samples, Samples, Marks]
 def _image_of_each_box(counts: jax.Array, boxes: int) -> jax.Array:
     """counts [N] of boxes -> the image of each box."""
     return jnp.sum(jnp.arange(boxes)[:, None] >= jnp.cumsum(counts)[None], axis=1)
+
+
+def _nothing(x: jax.Array, boxes: jax.Array, *sizes: int) -> jax.Array:
+    """What Paddle gives for boxes of images without elements."""
+    return jnp.zeros((boxes.shape[0], *sizes), x.dtype)
 
 
 class _Bins(NamedTuple):
@@ -169,6 +175,8 @@ def _mean_of_samples(
     *,
     aligned: bool,
 ) -> jax.Array:
+    if not x.size:
+        return _nothing(x, boxes, x.shape[1], *pooled)
     boxes = lax.stop_gradient(boxes)
     corners = boxes * np.float32(scale) - (0.5 if aligned else 0.0)
     bins = []
@@ -211,9 +219,12 @@ def roi_pool(
     arXiv:1504.08083).
     """
     x, boxes, counts = (jnp.asarray(value) for value in inputs)
+    bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
+    if not x.size:
+        nothing = _nothing(x, boxes, x.shape[1], *bins)
+        return nothing, jnp.full(nothing.shape, -1, jnp.int32)
     corners = _away_from_zero(lax.stop_gradient(boxes) * np.float32(attributes["spatial_scale"]))
     sizes = x.shape[2:]
-    bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
 
     def one(box: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         image, corner = box
@@ -248,10 +259,12 @@ def psroi_pool(
 ) -> jax.Array:
     """The mean of each bin; bin (i, j) of output c reads channel (c, i, j) (arXiv:1605.06409)."""
     x, boxes, counts = (jnp.asarray(value) for value in inputs)
+    bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
+    if not x.size:
+        return _nothing(x, boxes, x.shape[1] // math.prod(bins), *bins)
     boxes, scale = lax.stop_gradient(boxes), np.float32(attributes["spatial_scale"])
     whole = _away_from_zero(boxes)
     starts, ends = whole[:, :2] * scale, (whole[:, 2:] + 1) * scale
-    bins = [int(attributes["pooled_height"]), int(attributes["pooled_width"])]
     apart = x.reshape(x.shape[0], -1, *bins, *x.shape[2:])
 
     def one(box: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:

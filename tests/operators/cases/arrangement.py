@@ -172,6 +172,19 @@ _add(
     x=normal(4, 3, 7),
     m=normal(4, 3),
 )
+for _dtype in ("int32", "int64"):
+    _add(
+        "overlap_add",
+        lambda x: [paddle.signal.overlap_add(x, 2), paddle.signal.overlap_add(x, 1, axis=0)],
+        label=_dtype,
+        x=integers(4, 3, 7, low=-5, dtype=_dtype),
+    )
+    _add(
+        "frame",
+        lambda x: [paddle.signal.frame(x, 3, 2), paddle.signal.frame(x, 2, 1, axis=0)],
+        label=_dtype,
+        x=integers(4, 3, 7, low=-5, dtype=_dtype),
+    )
 
 # Lists of tensors.
 _add(

@@ -153,6 +153,23 @@ _add(
 _add(
     "elementwise_pow",
     paddle.pow,
+    gradient=("x", "y"),
+    label="infinite slopes",
+    x=floats(0.0, -0.0, 0.0, -2.0, np.inf, np.inf, 1.0, np.nan, 2.0),
+    y=floats(-88.0, -88.0, -0.5, -3.0, 2.0, 0.0, np.inf, 1.0, np.nan),
+)
+_add(
+    "elementwise_pow",
+    paddle.pow,
+    gradient=("x", "y"),
+    label="powers of zero",
+    since=Since("3.1", "the slope in the exponent is 0 times the logarithm of 0"),
+    x=floats(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.nan),
+    y=floats(0.0, 0.5, 1.0, 2.0, np.inf, np.nan, 0.0),
+)
+_add(
+    "elementwise_pow",
+    paddle.pow,
     label="integers",
     x=np.asarray([-3, 2, 0, 0, 5, 1, -1, -1, 7, 3], np.int32),
     y=np.asarray([3, -1, 0, 3, 13, -4, -3, -4, 11, 19], np.int32),

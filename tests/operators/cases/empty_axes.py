@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
+import paddle.vision.ops as V  # noqa: N812 - beside F
 
 from tests.operators.operator_case import Array, CaseTable, Since, normal
 
@@ -106,6 +108,40 @@ _add("median", _along(paddle.median, 0, -1), label="number",
      since=Since("3.2", "median is made of other operators"), x=_ONE)  # fmt: skip
 _add("p_norm", lambda x: [paddle.linalg.norm(x, p, axis=1) for p in (np.inf, -np.inf, 1.0, 3.0)],
      label="empty", since=_EMPTY, x=_none(3, 0))  # fmt: skip
+
+# Images without elements, and their boxes.
+_BOXES = np.asarray([[1, 1, 4, 5], [0, 2, 3, 3]], np.float32)
+for _op in ("roi_align", "roi_pool"):
+    _add(_op, lambda x, b, n, f=getattr(V, _op): f(x, b, n, (2, 3)), label="of no image",
+         since=_EMPTY, x=_none(0, 3, 8, 9), b=_BOXES, n=_none(0, dtype="int32"))  # fmt: skip
+_add("psroi_pool", lambda x, b, n: V.psroi_pool(x, b, n, 2), label="of no pixel", since=_EMPTY,
+     x=_none(1, 8, 0, 9), b=_BOXES, n=np.asarray([2], np.int32))  # fmt: skip
+
+
+def _priors(x: Any, image: Any) -> list[Any]:
+    return [*V.prior_box(x, image, [4.0], [6.0], [2.0])]
+
+
+for _sizes in ((0, 0), (2, 0), (0, 3)):
+    _add("prior_box", _priors, label=f"of {_sizes[0]} x {_sizes[1]}", x=_none(1, 2, *_sizes),
+         image=normal(1, 3, 8, 9))  # fmt: skip
+for _label, _shape, _image in (
+    ("of no image", (0, 2, 3, 4), (0, 3, 8, 9)),
+    ("in no pixel", (1, 2, 3, 4), (1, 3, 0, 9)),
+):
+    _add("prior_box", _priors, label=_label, x=_none(*_shape), image=_none(*_image),
+         since=Since("3.3", "the number of elements makes no difference"))  # fmt: skip
+
+# No window of a kernel fits.
+for _groups in (1, 2):
+    _add("conv2d",
+         lambda x, w, groups=_groups: [F.conv2d(x, w, None, 3, 2, 2, groups), x * 2, w * 2],
+         gradient=("x", "w"), label=f"no window of {_groups}", since=_EMPTY,
+         x=normal(2, 2, 2, 2), w=normal(4, 2 // _groups, 5, 5))  # fmt: skip
+_add("conv3d", lambda x, w: [F.conv3d(x, w, None, 3, 2, 2), x * 2, w * 2],
+     gradient=("x", "w"), label="no window", since=_EMPTY,
+     x=normal(2, 2, 2, 2, 2), w=normal(4, 2, 5, 5, 5))  # fmt: skip
+
 TABLE.refuse("mode", paddle.mode, r"mode at .*axis 1 has no elements", since=_EMPTY, x=_none(3, 0))
 TABLE.refuse("kthvalue", lambda x: paddle.kthvalue(x, 1), r"kthvalue at .*axis 1 has 0 elements",
              since=_EMPTY, x=_none(3, 0))  # fmt: skip

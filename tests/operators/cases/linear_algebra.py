@@ -112,12 +112,33 @@ _add(
     y=_regular(2, 4, 4, seed=1),
 )
 _add("det", paddle.linalg.det, label="stack", x=_regular(2, 3, 3))
+_SLOGDET_V2 = Since("3.3", "the operator does not exist")
 _add(
     "slogdet_v2",
     lambda x: [*paddle._C_ops.slogdet_v2(x)],
     gradient=("x",),
-    since=Since("3.3", "the operator does not exist"),
+    since=_SLOGDET_V2,
     x=_regular(2, 3, 3) * np.asarray([1.0, -1.0], np.float32).reshape(2, 1, 1),
+)
+_NOT_FINITE = floats(
+    [[np.nan, 1.0], [1.0, 2.0]],
+    [[1.0, 2.0], [1.0, np.nan]],
+    [[0.0, 1.0], [np.nan, 2.0]],
+    [[0.0, 0.0], [0.0, np.nan]],
+    [[np.inf, 1.0], [1.0, 2.0]],
+    [[-np.inf, 1.0], [1.0, 2.0]],
+    [[0.0, np.inf], [np.inf, 0.0]],
+    [[np.inf, 0.0], [0.0, 0.0]],
+    [[np.inf, np.inf], [np.inf, np.inf]],
+    [[1.0, 1.0], [1.0, 1.0]],
+)
+_add("slogdet", paddle.linalg.slogdet, label="not finite", x=_NOT_FINITE)
+_add(
+    "slogdet_v2",
+    lambda x: [*paddle._C_ops.slogdet_v2(x)],
+    label="not finite",
+    since=_SLOGDET_V2,
+    x=_NOT_FINITE,
 )
 
 
@@ -156,6 +177,15 @@ _add(
     "eigvalsh",
     lambda x: [paddle.linalg.eigvalsh(x), paddle.linalg.eigvalsh(x, "U")],
     gradient=("x",),
+    x=_positive(4, 4),
+)
+_add(
+    "eigvalsh",
+    lambda x: [
+        paddle.linalg.eigvalsh(paddle.tril(x) + paddle.triu(x * np.inf, 1)),
+        paddle.linalg.eigvalsh(paddle.triu(x) + paddle.tril(x * np.nan, -1), "U"),
+    ],
+    label="not finite outside of the triangle",
     x=_positive(4, 4),
 )
 _add(

@@ -133,16 +133,22 @@ for _kind in (
         a=floats(7.0),
         n=floats(4.0),
     )
+
+
+def _observed(x: Any, accumulator: Any, state: Any) -> list[Any]:
+    return call(
+        "moving_average_abs_max_scale",
+        [x, accumulator, state, 0.5, False],
+        {"X": x, "InAccum": accumulator, "InState": state},
+        {"Out": _FLOAT, "OutScale": _FLOAT, "OutState": _FLOAT, "OutAccum": _FLOAT},
+        moving_rate=0.5,
+    )
+
+
 _add(
     "moving_average_abs_max_scale",
     lambda x, a, n: [
-        *call(
-            "moving_average_abs_max_scale",
-            [x, a, n, 0.5, False],
-            {"X": x, "InAccum": a, "InState": n},
-            {"Out": _FLOAT, "OutScale": _FLOAT, "OutState": _FLOAT, "OutAccum": _FLOAT},
-            moving_rate=0.5,
-        ),
+        *_observed(x, a, n),
         call(
             "moving_average_abs_max_scale",
             [x, a, n, 0.9, True],
@@ -154,6 +160,23 @@ _add(
     x=normal(3, 4),
     a=floats(7.0),
     n=floats(4.0),
+)
+for _shapes in (((), ()), ((), (1,)), ((1, 1), (1,))):
+    _add(
+        "moving_average_abs_max_scale",
+        lambda x, a, n: _observed(x, a, n),
+        label="of {} and {} axes".format(*map(len, _shapes)),
+        x=normal(3, 4),
+        a=np.full(_shapes[0], 7.0, np.float32),
+        n=np.full(_shapes[1], 4.0, np.float32),
+    )
+TABLE.refuse(
+    "moving_average_abs_max_scale",
+    lambda x, a, n: _observed(x, a, n),
+    r"in_state has shape \[2\], expected one element",
+    x=normal(3, 4),
+    a=floats(7.0),
+    n=floats(4.0, 5.0),
 )
 
 
@@ -246,6 +269,24 @@ _add(
     since=Since("3.1", "the operator has no qmax"),
     x=normal(4, 4),
     s=floats(2.0),
+    **_STATES,
+)
+_add(
+    "quantize_linear",
+    lambda x, s, a, n, z: _linear("quantize_linear", (x, s, z, a, n), -1, is_test=False),
+    label="numbers without an axis",
+    x=normal(4, 4),
+    s=np.asarray(2.0, np.float32),
+    a=np.asarray(7.0, np.float32),
+    n=floats([4.0]),
+    z=floats(0.0),
+)
+TABLE.refuse(
+    "quantize_linear",
+    lambda x, s, a, n, z: _linear("quantize_linear", (x, s, z, a, n), -1, is_test=False),
+    r"scale has shape \[2\], expected one element",
+    x=normal(4, 4),
+    s=floats(2.0, 3.0),
     **_STATES,
 )
 TABLE.refuse(

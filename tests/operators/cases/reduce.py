@@ -24,6 +24,7 @@ TABLE = CaseTable()
 _add = TABLE.add
 
 _TIES = Since("3.1", "the kernel gives every one of several largest the whole gradient")
+_NAN = Since("3.1", "the kernel gives NaN no gradient")
 
 
 def _reduction(op: str, function: Callable[..., Any]) -> None:
@@ -66,6 +67,20 @@ for _op, _function in (
         label="ties",
         since=_TIES if _op in ("max", "min") else None,
         x=np.asarray([[1.0, 2.0, 0.0], [1.0, -1.0, 2.0], [0.5, 2.0, -1.0]], np.float32),
+    )
+for _op, _function in (
+    ("max", paddle.max),
+    ("min", paddle.min),
+    ("amax", paddle.amax),
+    ("amin", paddle.amin),
+):
+    _add(
+        _op,
+        lambda x, f=_function: [f(x, axis=1), f(x, axis=1, keepdim=True)],
+        gradient=("x",),
+        label="NaN",
+        since=_NAN if _op in ("max", "min") else None,
+        x=floats([1.0, np.nan, 2.0], [np.inf, -np.inf, np.inf], [np.nan, np.nan, np.inf]),
     )
 _add("prod", paddle.prod, gradient=("x",), label="zeros", x=floats(2.0, 0.0, 3.0, -1.0))
 _add(
