@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.image_layout import (
     channels_back,
@@ -18,6 +19,7 @@ from paddle_ipu.ops.image_layout import (
     pads_to_the_end,
 )
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 def _padded(
@@ -294,6 +296,8 @@ def frame(context: TranslationContext) -> str:
 @translator("overlap_add", emits=("Reshape", "graphcore.ScatterReduce"))
 def overlap_add(context: TranslationContext) -> str:
     """Frames in the layout of `frame`, summed into a signal ``hop_length`` apart."""
+    # A PIR program declares float32.
+    written_as(context, 0, dialect.dtype_name(context.values("x")[0]))
     x, step = context.input("x"), int(context.attr("hop_length"))
     shape = context.shape(x)
     if int(context.attr("axis", -1)) == 0:

@@ -5,6 +5,7 @@ With b bits, levels are ``2 ** (b - 1) - 1``, and a scale is the magnitude that 
 
 from __future__ import annotations
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
@@ -151,9 +152,8 @@ def _of_one_element(context: TranslationContext, name: str) -> str:
     tensor = context.input(name)
     if product(context.shape(tensor)) != 1:
         raise context.refuse(
-            f"{name} has shape {context.shape(tensor)}, expected one element. Paddle reads the "
-            "first only, and leaves other elements of its result as they are in memory. Give it "
-            "shape [1]."
+            f"{name} has shape {context.shape(tensor)}, expected one element, which is all that "
+            "Paddle reads. Give it shape [1]."
         )
     return tensor
 
@@ -175,9 +175,12 @@ def _averaged(context: TranslationContext, x: str, rate: float) -> tuple[str, st
     return context.onnx.div([accumulated, state]), state, accumulated
 
 
-def _shaped_as(context: TranslationContext, tensor: str, name: str) -> str:
-    """`tensor`, of one element, in the shape of operand `name`."""
-    return context.reshape(tensor, context.shape(_of_one_element(context, name)))
+def _as_declared(context: TranslationContext, tensor: str, index: int) -> str:
+    """`tensor`, of one element, with as many axes as the program declares for result `index`.
+
+    Paddle 2 gives an average shape [1], Paddle 3 that of the operand with its last value.
+    """
+    return context.reshape(tensor, [1] * len(dialect.dims_of(context.node.outputs[index])))
 
 
 def _moving_average(context: TranslationContext, restore: bool) -> list[str | None]:
@@ -238,8 +241,8 @@ def moving_average_abs_max_scale(context: TranslationContext) -> list[str | None
     return [
         same,
         scale,
-        _shaped_as(context, state, "in_state"),
-        _shaped_as(context, accumulated, "in_accum"),
+        _as_declared(context, state, 2),
+        _as_declared(context, accumulated, 3),
     ]
 
 
@@ -270,11 +273,11 @@ def quantize_linear(context: TranslationContext) -> list[str | None]:
     scale: str | None = None
     if not context.attr("is_test", 1):
         if axis is None:
-            scale, state, accumulated = (
-                _shaped_as(context, found, name)
-                for found, name in zip(
-                    _averaged(context, x, 0.9), ("scale", "in_state", "in_accum"), strict=True
-                )
+            _of_one_element(context, "scale")
+            scale, state, accumulated = _averaged(context, x, 0.9)
+            state, accumulated, scale = (
+                _as_declared(context, found, index)
+                for index, found in enumerate((state, accumulated, scale), 1)
             )
         else:
             scale = _abs_max(context, x, axis)

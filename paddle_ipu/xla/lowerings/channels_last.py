@@ -138,9 +138,7 @@ def channels_first(x: jax.Array) -> jax.Array:
 def output_sizes(data: Sequence[int], window: Sequence[int], geometry: Geometry) -> list[int]:
     """How many windows there are, by spatial axis: none where a window is longer than the data."""
     sizes = []
-    for size, reach, stride, pads, data_gap, gap in zip(
-        data, window, *geometry[:4], strict=True
-    ):
+    for size, reach, stride, pads, data_gap, gap in zip(data, window, *geometry[:4], strict=True):
         whole = max((size - 1) * data_gap + 1, 0) + sum(pads)
         sizes.append(max((whole - (reach - 1) * gap - 1) // stride + 1, 0))
     return sizes

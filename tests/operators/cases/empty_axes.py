@@ -111,8 +111,8 @@ _add("p_norm", lambda x: [paddle.linalg.norm(x, p, axis=1) for p in (np.inf, -np
 
 # Images without elements, and their boxes.
 _BOXES = np.asarray([[1, 1, 4, 5], [0, 2, 3, 3]], np.float32)
-for _op in ("roi_align", "roi_pool"):
-    _add(_op, lambda x, b, n, f=getattr(V, _op): f(x, b, n, (2, 3)), label="of no image",
+for _op, _function in (("roi_align", V.roi_align), ("roi_pool", V.roi_pool)):
+    _add(_op, lambda x, b, n, f=_function: f(x, b, n, (2, 3)), label="of no image",
          since=_EMPTY, x=_none(0, 3, 8, 9), b=_BOXES, n=_none(0, dtype="int32"))  # fmt: skip
 _add("psroi_pool", lambda x, b, n: V.psroi_pool(x, b, n, 2), label="of no pixel", since=_EMPTY,
      x=_none(1, 8, 0, 9), b=_BOXES, n=np.asarray([2], np.int32))  # fmt: skip
@@ -137,7 +137,7 @@ for _groups in (1, 2):
     _add("conv2d",
          lambda x, w, groups=_groups: [F.conv2d(x, w, None, 3, 2, 2, groups), x * 2, w * 2],
          gradient=("x", "w"), label=f"no window of {_groups}", since=_EMPTY,
-         x=normal(2, 2, 2, 2), w=normal(4, 2 // _groups, 5, 5))  # fmt: skip
+         x=normal(2, 4, 2, 2), w=normal(6, 4 // _groups, 5, 5))  # fmt: skip
 _add("conv3d", lambda x, w: [F.conv3d(x, w, None, 3, 2, 2), x * 2, w * 2],
      gradient=("x", "w"), label="no window", since=_EMPTY,
      x=normal(2, 2, 2, 2, 2), w=normal(4, 2, 5, 5, 5))  # fmt: skip

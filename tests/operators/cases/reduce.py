@@ -24,7 +24,11 @@ TABLE = CaseTable()
 _add = TABLE.add
 
 _TIES = Since("3.1", "the kernel gives every one of several largest the whole gradient")
-_NAN = Since("3.1", "the kernel gives NaN no gradient")
+_NAN = (
+    Since("3.1", "the kernel gives NaN no gradient"),
+    Since("3.0", "the kernel overlooks NaN"),
+)
+"""Of max and min, and of amax and amin."""
 
 
 def _reduction(op: str, function: Callable[..., Any]) -> None:
@@ -79,7 +83,7 @@ for _op, _function in (
         lambda x, f=_function: [f(x, axis=1), f(x, axis=1, keepdim=True)],
         gradient=("x",),
         label="NaN",
-        since=_NAN if _op in ("max", "min") else None,
+        since=_NAN[_op[0] == "a"],
         x=floats([1.0, np.nan, 2.0], [np.inf, -np.inf, np.inf], [np.nan, np.nan, np.inf]),
     )
 _add("prod", paddle.prod, gradient=("x",), label="zeros", x=floats(2.0, 0.0, 3.0, -1.0))
