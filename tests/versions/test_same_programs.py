@@ -111,6 +111,15 @@ DIFFERENT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
+            "moving_average_abs_max_scale-of 0 and 0 axes",
+            "moving_average_abs_max_scale-of 0 and 1 axes",
+            "moving_average_abs_max_scale-of 2 and 1 axes",
+            "quantize_linear-numbers without an axis",
+        ),
+        "2.6 declares an average as a vector, 3.3 in the shape of the operand with its last value",
+    ),
+    **dict.fromkeys(
+        (
             "max_pool2d_with_index-windows_outside_of_1",
             "max_pool2d_with_index-windows_outside_of_2",
             "max_pool3d_with_index-windows_outside_of_3",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.differential.operators import examples, values
+from tests.differential.operators.choice import Choice
 from tests.differential.operators.domains import ATTRIBUTES, KEPT, OPERANDS
 from tests.differential.operators.signature import legacy_signature, pir, pir_signature
 from tests.differential.operators.use import Case, DType, Operands, Result, Tensor, Use
@@ -36,27 +37,32 @@ class Drawing:
     """What cases are drawn from.
 
     Attributes:
+        operators: those that are drawn.
         uses: operator -> valid uses of it.
         random: operators whose results are random.
         known: (operator, attribute) -> values that it has in the case table.
     """
 
-    uses: Mapping[str, Sequence[Use]]
+    operators: Choice[str]
+    uses: Mapping[str, Choice[Use]]
     random: frozenset[str]
-    known: Mapping[tuple[str, str], Sequence[Any]]
+    known: Mapping[tuple[str, str], Choice[Any]]
 
     @classmethod
     def from_case_table(cls) -> Drawing:
         """From the operator case table, for the kind of program that Paddle makes."""
         uses, random = examples.examples()
-        known: dict[tuple[str, str], list[Any]] = {}
+        known: dict[tuple[str, str], dict[str, Any]] = {}
         for op, those in uses.items():
             for use in those:
                 for name, value in use.attributes.items():
-                    seen = known.setdefault((op, name), [])
-                    if value not in seen:
-                        seen.append(value)
-        return cls(uses, random, known)
+                    known.setdefault((op, name), {}).setdefault(repr(value), value)
+        return cls(
+            Choice(uses, uses),
+            {op: Choice(those, map(examples.form, those)) for op, those in uses.items()},
+            random,
+            {key: Choice(those.values(), those) for key, those in known.items()},
+        )
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -66,7 +72,7 @@ class Drawing:
     def draw(self, seed: int, number: int) -> Iterator[Case]:
         """The case of a seed and a number: the first of these that Paddle runs."""
         random = np.random.default_rng([seed, number])
-        subject = self.subjects[int(random.integers(len(self.subjects)))]
+        subject = self.operators.draw(random)
         training = bool(random.random() < 0.35)
         block = str(random.choice(["", "if", "while"], p=[0.94, 0.04, 0.02]))
         length = int(random.choice([1, 2, 3], p=[0.85, 0.1, 0.05]))
@@ -84,7 +90,7 @@ class Drawing:
             yield Case(tuple(steps), training, "" if training and block == "while" else block)
 
     def _use(self, random: Random, op: str, *, near: bool, at: int = 0) -> Use:
-        use = self.uses[op][int(random.integers(len(self.uses[op])))]
+        use = self.uses[op].draw(random)
         if near:
             changes = int(random.choice([0, 1, 2, 3], p=[0.15, 0.45, 0.25, 0.15]))
             if at >= TRIES - 2:
@@ -98,7 +104,7 @@ class Drawing:
 
     def _chained(self, random: Random, steps: int) -> Use | None:
         """An operator of few operands whose first is a result of the one before."""
-        subject = self.subjects[int(random.integers(len(self.subjects)))]
+        subject = self.operators.draw(random)
         use = self._use(random, subject, near=True)
         tensors = list(use.tensors())
         if not tensors or len(tensors) > 3:
@@ -111,14 +117,12 @@ class Drawing:
 
     def _attribute(self, random: Random, use: Use, name: str, value: Any) -> Any:
         rank = max((tensor.array.ndim for _, _, tensor in use.tensors()), default=2)
-        known = self.known.get((use.op, name), ())
+        known = self.known.get((use.op, name))
         if (use.op, name) in ATTRIBUTES:
             choices = ATTRIBUTES[use.op, name]
             return choices[int(random.integers(len(choices)))]
         if isinstance(value, str | DType) or random.random() < 0.3:
-            if known:
-                return known[int(random.integers(len(known)))]
-            return value
+            return value if known is None else known.draw(random)
         if isinstance(value, bool):
             return bool(random.random() < 0.5)
         if isinstance(value, int) and name.endswith("dtype"):

@@ -73,7 +73,7 @@ def recorded() -> tuple[Mapping[str, list[Use]], frozenset[str]]:
             with static_mode():
                 read = _in_pir if pir() else _in_program_desc
                 for use in read(case, built):
-                    uses.setdefault(use.op, {}).setdefault(_form(use), use)
+                    uses.setdefault(use.op, {}).setdefault(form(use), use)
                     if case.check is not None and case.op in (_phi_name(use.op), use.op):
                         random.add(use.op)
     if pir():
@@ -97,8 +97,8 @@ def _with_all_results(uses: Mapping[str, Use]) -> dict[str, Use]:
     return {form: replace(use, outputs=results) for form, use in uses.items()}
 
 
-def _form(use: Use) -> str:
-    """The same for uses that differ in the values of operands alone."""
+def form(use: Use) -> str:
+    """A text that is the same for uses that differ in the values of operands alone."""
     shapes = [(name, t.dtype, t.array.shape) for name, _, t in use.tensors()]
     return f"{shapes} {use.attributes}"
 

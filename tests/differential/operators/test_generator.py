@@ -11,6 +11,7 @@ import paddle
 import pytest
 
 import paddle_ipu
+from tests.differential.operators.choice import Choice
 from tests.differential.operators.draw import Drawing, with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
@@ -37,6 +38,18 @@ def test_a_case_is_made_again_from_seed_and_number(drawing: Drawing) -> None:
         first, second = (list(map(str, drawing.draw(5, number))) for _ in range(2))
         assert first == second
     assert str(next(drawing.draw(5, 0))) != str(next(drawing.draw(6, 0)))
+
+
+def test_more_to_choose_from_leaves_the_other_choices_as_they_are() -> None:
+    few, many = (Choice(range(count), map(str, range(count))) for count in (20, 25))
+    before, after = (
+        [things.draw(np.random.default_rng([7, number])) for number in range(2000)]
+        for things in (few, many)
+    )
+    assert all(new in (old, 20, 21, 22, 23, 24) for old, new in zip(before, after, strict=True))
+    counts = np.bincount(after, minlength=25)
+    assert counts.min() > 40
+    assert counts.max() < 130
 
 
 def test_other_values_leave_the_program_as_it_is(drawing: Drawing) -> None:
