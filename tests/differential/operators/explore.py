@@ -82,7 +82,7 @@ class _Search:
         others = [
             (at, with_other_values(first.case, self._seed, numbers[at], variant))
             for at, (first,) in enumerate(forms)
-            if first.results and first.case is not None and not first.case.training
+            if first.results and first.case is not None
             for variant in range(OTHER_VALUES)
         ]
         answers = self.paddle.answers([case for _, case in others])

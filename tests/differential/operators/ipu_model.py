@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import paddle
@@ -34,7 +33,7 @@ class Outcome:
 
 
 Form = Sequence[Case]
-"""Cases that differ in the values of what is fed alone."""
+"""Cases that differ in the values of what is fed or trained alone."""
 
 
 def outcomes(forms: Sequence[Form]) -> list[list[Outcome]]:
@@ -112,50 +111,61 @@ def _run_together(written: Written, forms: Sequence[Form]) -> list[list[Outcome]
     with static_mode():
         strategy = paddle.static.IpuStrategy()
         strategy.set_graph_config(num_ipus=1, is_training=training, micro_batch_size=1)
+        scope = paddle.static.Scope()
+        written.set_parameters(scope, {})
         compiled = paddle.static.IpuCompiledProgram(
-            written.program, scope=written.scope(), ipu_strategy=strategy
+            written.program, scope=scope, ipu_strategy=strategy
         ).compile(list(written.feed), fetches)
+
+        def run(arrays: Mapping[str, Array]) -> list[Array]:
+            if training:
+                written.set_parameters(scope, arrays)
+                compiled.weights_from_host()
+            return compiled.run({name: arrays[name] for name in written.feed}, fetches)
+
         # With ones an index is sound; what a round went well with is, too.
         sound = {
             name: np.ones_like(array) if array.dtype.kind in "iu" else array
-            for name, array in written.feed.items()
+            for name, array in (written.feed | written.parameters).items()
         }
         rounds = []
         for at in range(max(map(len, forms))):
             cases = [form[min(at, len(form) - 1)] for form in forms]
-            made, fed = _round(compiled, written, cases, sound)
+            made, fed = _round(run, written, cases, sound)
             rounds.append(made)
             sound = sound if at else fed
     return [[results[at] for results in rounds[: len(form)]] for at, form in enumerate(forms)]
 
 
 def _round(
-    compiled: Any, written: Written, cases: Sequence[Case], sound: Mapping[str, Array]
+    run: Callable[[Mapping[str, Array]], list[Array]],
+    written: Written,
+    cases: Sequence[Case],
+    sound: Mapping[str, Array],
 ) -> tuple[list[Outcome], dict[str, Array]]:
-    """A run of the program with the values of these cases: its outcomes, and what was fed.
+    """A run of the program with the values of these cases: its outcomes, and what it was given.
 
     A case whose values are refused is run with those of `sound`: the others need not be compiled
     anew.
     """
-    fetches = list(written.fetches.values())
     made = [Outcome() for _ in cases]
-    feed = dict(written.feed)
+    arrays = written.feed | written.parameters
     for at, case in enumerate(cases):
-        feed.update((name, array) for name, array in values(at, case) if name in feed)
+        arrays.update(values(at, case))
     while True:
         try:
-            results = compiled.run(feed, fetches)
+            results = run(arrays)
             break
         except OperandValueError as error:
             at = _named(error, written)
             if len(cases) == 1 and not made[0].not_supported:
-                return [_failed(error)], feed
+                return [_failed(error)], arrays
             if at is None or made[at].not_supported:
                 raise
             made[at] = _failed(error)
-            feed.update(
+            arrays.update(
                 (name, array) for name, array in sound.items() if name.startswith(f"case{at}_")
             )
     for ((at, what), variable), array in zip(written.fetches.items(), results, strict=True):
         made[at].results[what] = read(array, variable)
-    return made, feed
+    return made, arrays

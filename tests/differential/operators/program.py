@@ -43,12 +43,11 @@ class Written:
     parameters: dict[str, Array] = field(default_factory=dict)
     fetches: dict[tuple[int, str], Any] = field(default_factory=dict)
 
-    def scope(self) -> Any:
-        """A new scope that holds the parameters."""
-        scope = paddle.static.Scope()
+    def set_parameters(self, scope: Any, values: Mapping[str, Array]) -> None:
+        """Writes the parameters into a scope, those of `values` with the value they have there."""
         for name, array in self.parameters.items():
-            scope.var(name).get_tensor().set(array, paddle.CPUPlace())
-        return scope
+            value = values.get(name, array)
+            scope.var(name).get_tensor().set(value, paddle.CPUPlace())
 
 
 def dtype_name(dtype: Any) -> str:

@@ -126,7 +126,7 @@ class Case:
 
     @property
     def form(self) -> str:
-        """The same for forward cases that differ in the values of what is fed alone."""
+        """The same for cases that differ in the values of what is fed or trained alone."""
         constants = []
         steps = []
         for use in self.steps:

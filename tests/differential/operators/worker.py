@@ -191,8 +191,7 @@ class Runner:
     def run(self, case: Case) -> dict[str, Array]:
         from tests.differential.operators.program import values, write
 
-        # A training's operands are parameters, which it changes.
-        if self._program is None or case.training or case.form != self._form:
+        if self._program is None or case.form != self._form:
             self._program = None
             self._program = _Program(write([case]))
             self._form = case.form
@@ -207,13 +206,14 @@ class _Program:
 
         self._written = written
         self._executor = paddle.static.Executor(paddle.CPUPlace())
-        self._scope = written.scope()
+        self._scope = paddle.static.Scope()
 
     def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """What each fetch is with other values in what is fed."""
+        """What each fetch is with other values in what is fed or trained."""
         from tests.differential.operators.program import read
 
         feed = {name: values.get(name, array) for name, array in self._written.feed.items()}
+        self._written.set_parameters(self._scope, values)
         fetches = self._written.fetches
         results = self._executor.run(
             self._written.program,
