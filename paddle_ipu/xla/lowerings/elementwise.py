@@ -51,7 +51,24 @@ def div(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Arr
     are_both_constant = isinstance(dividend, np.ndarray) and isinstance(divisor, np.ndarray)
     if are_both_constant and not is_floating(dividend) and np.all(divisor != 0):
         return _truncated_quotient(np.asarray(dividend), np.asarray(divisor))
-    return lax.div(*jnp.broadcast_arrays(dividend, divisor))
+    operands = jnp.broadcast_arrays(dividend, divisor)
+    return _quotient(*operands) if is_floating(divisor) else lax.div(*operands)
+
+
+@jax.custom_jvp
+def _quotient(dividend: jax.Array, divisor: jax.Array) -> jax.Array:
+    return lax.div(dividend, divisor)
+
+
+@_quotient.defjvp
+def _quotient_jvp(primals: Pair, tangents: Pair) -> Pair:
+    # The slope in the divisor is -(x / y) / y, as Paddle has it: the square of a small divisor,
+    # which JAX divides by, is 0.
+    divisor = primals[1]
+    out = _quotient(*primals)
+    # Without a barrier XLA makes x / (y * y) of it.
+    again = lax.optimization_barrier(out)  # type: ignore[no-untyped-call]
+    return out, tangents[0] / divisor - tangents[1] * (again / divisor)
 
 
 def _constant_power(base: jax.Array, exponent: float) -> jax.Array | None:

@@ -29,8 +29,8 @@ from tests.differential.operators.worker import Answer, Paddle
 from tests.differential.tally import Finding, Tally
 
 BATCH = 250
-OTHER_VALUES = 15
-"""How often a forward case is tried again with other numbers: that needs no other program."""
+OTHER_VALUES = 31
+"""How often a case is tried again with other numbers: that needs no other program."""
 
 
 def explore(cases: int, seed: int, *, first: int = 0) -> Tally:

@@ -82,6 +82,14 @@ for _op, _function in (
 
 _add(
     "divide",
+    lambda x, y: x / y,
+    gradient=("x", "y"),
+    label="squares of divisors beyond the range",
+    x=np.asarray([0.0, 1e-20, -3e-25, 2e30, 5.0], np.float32),
+    y=np.asarray([1.2e-38, 1e-20, 1e-25, -1e30, 2.0], np.float32),
+)
+_add(
+    "divide",
     lambda x, y, limits: [x / y, limits / paddle.zeros([1])],
     gradient=("x", "y"),
     x=normal(2, 3),
