@@ -8,7 +8,7 @@ import re
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,13 +21,15 @@ from paddle_ipu.errors import NotSupported
 from tests.differential.tally import Finding, Tally
 from tests.differential.training import sides, verdict
 from tests.differential.training.programs import GRADIENT
-from tests.differential.training.recipe import Training, drawn
+from tests.differential.training.recipe import Training, drawn, varied
+from tests.differential.training.verdict import Arrays
 
 NUDGES = 3
 SECOND_NUDGES = 8
 MOST_TRIES = 60
 """Of making one finding smaller."""
-OF_ONE_PROCESS = 100
+OF_ONE_PROGRAM = 4
+OF_ONE_PROCESS = 400
 LONGEST = 600.0
 """Seconds that a training may take."""
 PACKAGE = Path(paddle_ipu.__file__).parent
@@ -35,6 +37,13 @@ NOTHING = {False: 1e-7, True: 1e-2}
 """Of the largest gradient's mean square, in float32 and in half: less is rounding."""
 SCRATCH = "__non_persistable"
 """How names end of what Paddle's recurrent operators write for their gradients."""
+QUICKLY_COMPILED = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
+)
+"""XLA's older way of writing machine code takes a fourth of the time; its graphs are the same."""
+REFUSED = ("not supported", "refused by Paddle")
+"""Outcomes of a first training that those of the same programs would have, too."""
 REFUSALS = ("The set of pipeline stages for all Ops contains",)
 """In messages of errors that are no ``NotSupported``."""
 
@@ -57,20 +66,22 @@ class Outcome:
 def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
     """Tries trainings `first` to `first + cases` of a seed, in a process of their own.
 
+    Each comes with others of the same programs, which are compiled once.
+
     Returns:
         Their outcomes; each finding with a smaller training that does the same.
     """
     tally = Tally()
     with Worker() as worker:
         for number in range(first, first + cases):
-            training = drawn(seed, number)
-            outcome = worker.tried(training)
-            tally.outcomes[outcome.name] += 1
-            tally.subjects.update(training.features)
-            if outcome.name in ("differs", "fails"):
-                smaller, outcome = shrunk(worker, training, outcome)
-                detail = f"{outcome.detail}\n-- shrunk:\n{smaller}"
-                tally.findings.append(Finding(seed, number, outcome.title, detail))
+            trainings = varied(drawn(seed, number), OF_ONE_PROGRAM)
+            for training, outcome in zip(trainings, worker.tried_all(trainings), strict=False):
+                tally.outcomes[outcome.name] += 1
+                tally.subjects.update(training.features)
+                if outcome.name in ("differs", "fails"):
+                    smaller, outcome = shrunk(worker, training, outcome)
+                    detail = f"{outcome.detail}\n-- shrunk:\n{smaller}"
+                    tally.findings.append(Finding(seed, number, outcome.title, detail))
     return tally
 
 
@@ -117,26 +128,42 @@ class Worker:
 
     def tried(self, training: Training) -> Outcome:
         """What became of a training."""
+        return self.tried_all([training])[0]
+
+    def tried_all(self, trainings: Sequence[Training]) -> list[Outcome]:
+        """What became of trainings of the same programs; of the first alone if that is refused."""
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(trainings):
+            outcomes += self._answers(trainings[len(outcomes) :])
+            if outcomes[0].name in REFUSED:
+                break
+        return outcomes
+
+    def _answers(self, trainings: Sequence[Training]) -> list[Outcome]:
+        """Of as many as the process gets through."""
         if self._process is None or self._tried >= OF_ONE_PROCESS:
             self._start()
-        self._tried += 1
+        self._tried += len(trainings)
+        outcomes: list[Outcome] = []
         on_ipu = False
         try:
-            self._pipe.send(training)
+            self._pipe.send(trainings)
             while self._pipe.poll(LONGEST):
                 answer = self._pipe.recv()
-                if isinstance(answer, Outcome):
-                    return answer
-                on_ipu = True
+                on_ipu = answer is None
+                if answer is not None:
+                    outcomes.append(answer)
+                if len(outcomes) == len(trainings) or (outcomes and outcomes[0].name in REFUSED):
+                    return outcomes
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode
             self._end()
             if on_ipu:
-                return Outcome("fails", "crashed", f"exit code {code}")
-            return Outcome("Paddle crashed", f"exit code {code}")
+                return [*outcomes, Outcome("fails", "crashed", f"exit code {code}")]
+            return [*outcomes, Outcome("Paddle crashed", f"exit code {code}")]
         self._end()
-        return Outcome("fails", "never ends", f"no answer for {LONGEST} s")
+        return [*outcomes, Outcome("fails", "never ends", f"no answer for {LONGEST} s")]
 
     def _start(self) -> None:
         self._end()
@@ -157,56 +184,91 @@ class Worker:
 
 def _answer(pipe: Connection) -> None:
     """Sends the outcome of each training that it receives, and word when the IPU's turn begins."""
-    # Most of a training is XLA's compilation, a quarter of that the optimisation of machine code.
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    os.environ.setdefault("XLA_FLAGS", QUICKLY_COMPILED)
     while True:
         try:
-            training = pipe.recv()
+            trainings = pipe.recv()
         except EOFError:
             return
-        pipe.send(tried(training, lambda: pipe.send(None)))
+        for outcome in tried_all(trainings, lambda: pipe.send(None)):
+            pipe.send(outcome)
 
 
-def tried(training: Training, on_ipu: Callable[[], None] = lambda: None) -> Outcome:
+def tried(training: Training) -> Outcome:
     """Trains on both sides and compares."""
+    return next(tried_all([training]))
+
+
+def tried_all(
+    trainings: Sequence[Training], on_ipu: Callable[[], None] = lambda: None
+) -> Iterator[Outcome]:
+    """The outcomes of trainings of the same programs; of the first alone if that is refused."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _tried(training, Path(folder), on_ipu)
+        try:
+            programs = _Programs(trainings[0], Path(folder), on_ipu)
+        except Exception as error:
+            yield _refused(error)
+            return
+        for training in trainings:
+            outcome = programs.tried(training)
+            yield outcome
+            if training is trainings[0] and outcome.name in REFUSED:
+                return
 
 
-def _tried(training: Training, folder: Path, on_ipu: Callable[[], None]) -> Outcome:
-    try:
-        built, scope = sides.started(training, training.seed)
-        start = sides.first_variables(built, scope)
-        expected = sides.by_paddle(training, start)
-    except Exception as error:
-        return _refused(error)
-    on_ipu()
-    try:
-        got = sides.OnIpu(training, built, scope, folder).train()
-    except Exception as error:
-        if _is_honest(error):
-            return Outcome("not supported", _line(error), str(error))
-        return Outcome("fails", f"{type(error).__name__}: {_line(error)}", _trace(error))
-    noisy: list[dict[str, np.ndarray]] = []
-    wrong = _wrong(training, got, expected, noisy)
-    for count in (NUDGES, SECOND_NUDGES):
+class _Programs:
+    """The programs of trainings that share them.
+
+    Args:
+        training: one of those.
+        folder: for checkpoints and compiled programs.
+        on_ipu: called when Paddle's part of a training is over.
+    """
+
+    def __init__(self, training: Training, folder: Path, on_ipu: Callable[[], None]) -> None:
+        self._built = sides.built_for(training)
+        self._rewind = sides.rewinder(self._built.scheduler)
+        self._on_paddle = sides.OnPaddle(training)
+        self._folder, self._on_ipu = folder, on_ipu
+
+    def tried(self, training: Training) -> Outcome:
+        """What became of a training."""
+        self._rewind()
+        try:
+            scope = sides.scope_of(self._built, training, training.seed)
+            start = sides.first_variables(self._built, scope)
+            expected = self._on_paddle.train(training, start)
+        except Exception as error:
+            return _refused(error)
+        self._on_ipu()
+        cache = self._folder / "cache"
+        try:
+            got = sides.OnIpu(training, self._built, scope, self._folder, cache).train()
+        except Exception as error:
+            if _is_honest(error):
+                return Outcome("not supported", _line(error), str(error))
+            return Outcome("fails", f"{type(error).__name__}: {_line(error)}", _trace(error))
+        noisy: list[Arrays] = []
+        wrong = _wrong(training, got, expected, noisy)
+        for count in (NUDGES, SECOND_NUDGES):
+            if not wrong:
+                return Outcome("agrees")
+            for seed in range(len(noisy), count):
+                nudge = verdict.Nudge(training.half, seed)
+                noisy.append(self._on_paddle.train(training, start, nudge))
+            wrong = _wrong(training, got, expected, noisy)
         if not wrong:
             return Outcome("agrees")
-        for seed in range(len(noisy), count):
-            noisy.append(sides.by_paddle(training, start, verdict.Nudge(training.half, seed)))
-        wrong = _wrong(training, got, expected, noisy)
-    if not wrong:
-        return Outcome("agrees")
-    lines = [f"{name}: {what}" for name, what in wrong.items()]
-    return Outcome("differs", training.optimizer.name, "\n".join(lines))
+        lines = [f"{name}: {what}" for name, what in wrong.items()]
+        return Outcome("differs", training.optimizer.name, "\n".join(lines))
 
 
 def _wrong(
     training: Training,
-    got: dict[str, np.ndarray],
-    expected: dict[str, np.ndarray],
-    noisy: list[dict[str, np.ndarray]],
+    got: Arrays,
+    expected: Arrays,
+    noisy: list[Arrays],
 ) -> dict[str, str]:
     if any(verdict.diverged(arrays, training.half) for arrays in (expected, *noisy)):
         # It is compared no further.
@@ -227,7 +289,7 @@ def _wrong(
     return found
 
 
-def _noise_alone(expected: dict[str, np.ndarray], half: bool) -> list[str]:
+def _noise_alone(expected: Arrays, half: bool) -> list[str]:
     """Parameters whose gradient is nothing beside the others', as that of an attention's key bias.
 
     Its terms cancel, and what is left of them is rounding, which most optimizers scale up.

@@ -145,6 +145,7 @@ class Training:
             yield replace(self, optimizer=Choice("SGD"))
 
 
+WAYS = ("save", "state_dict", "program_state")
 DATA = ("normal", "normal", "normal", "small", "large", "zeros")
 _FIRST = {each.name: each.default for each in fields(Training) if each.default is not MISSING}
 _SWITCHES = (
@@ -197,7 +198,7 @@ def drawn(seed: int, number: int) -> Training:
         recomputation=int(rng.integers(1, 5)) if maybe(0.15) else 0,
         runs=runs,
         resume=int(rng.integers(1, runs)) if runs > 1 and maybe(0.35) else None,
-        way=pick(rng, ("save", "state_dict", "program_state")),
+        way=pick(rng, WAYS),
         early=maybe(0.3),
         moved=stages > 1 and maybe(0.5),
         evaluate=int(rng.integers(1, runs + 1)) if maybe(0.1) else None,
@@ -205,4 +206,29 @@ def drawn(seed: int, number: int) -> Training:
         by_hand=maybe(0.15),
         gradients=half or maybe(0.3),
         data="normal" if half else pick(rng, DATA),
+    )
+
+
+def varied(training: Training, count: int) -> list[Training]:
+    """A training and others of the same programs: of other weights, data, runs and checkpoints."""
+    rng = np.random.default_rng(training.seed)
+    return [training, *(_varied(training, rng) for _ in range(count - 1))]
+
+
+def _varied(training: Training, rng: np.random.Generator) -> Training:
+    runs = int(rng.integers(1, 6))
+
+    def maybe_run(chance: float, first: int, last: int) -> int | None:
+        return int(rng.integers(first, last)) if rng.random() < chance and first < last else None
+
+    return replace(
+        training,
+        seed=int(rng.integers(2**31)),
+        runs=runs,
+        resume=maybe_run(0.35, 1, runs),
+        way=pick(rng, WAYS),
+        early=bool(rng.random() < 0.3),
+        evaluate=maybe_run(0.1, 1, runs + 1),
+        handover=maybe_run(0.1, 1, runs),
+        data="normal" if training.half else pick(rng, DATA),
     )

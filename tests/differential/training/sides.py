@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,51 +44,81 @@ class Results(dict[str, list[np.ndarray]]):
         return {name: np.stack(arrays) for name, arrays in self.items()}
 
 
-def started(training: Training, seed: int) -> tuple[Program, Any]:
-    """The program to compile, and a scope with its first variables, of a seed."""
+def rewinder(scheduler: Any) -> Callable[[], None]:
+    """What sets a scheduler, if there is one, back to where it is now."""
+    now = copy.deepcopy(vars(scheduler)) if scheduler is not None else {}
+
+    def rewind() -> None:
+        if scheduler is not None:
+            vars(scheduler).clear()
+            vars(scheduler).update(copy.deepcopy(now))
+
+    return rewind
+
+
+def built_for(training: Training) -> Program:
+    """The program to compile."""
     paddle.seed(3)
-    built = whole(training, on_ipu=True)
+    return whole(training, on_ipu=True)
+
+
+def scope_of(built: Program, training: Training, seed: int) -> Any:
+    """A scope with the first variables of a program to compile, by a seed."""
     scope = initialised(built, seed % 1000)
     if training.precision == "O2":
         with paddle.static.scope_guard(scope):
             built.optimizer.amp_init(paddle.CPUPlace(), scope=scope)
-    return built, scope
+    return scope
 
 
 # -- Paddle's CPU executor ------------------------------------------------------------------------
 
 
-def by_paddle(
-    training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None = None
-) -> Arrays:
-    """What Paddle's executor makes of a training.
+class OnPaddle:
+    """Paddle's executor, which makes its programs of a training once for all that share them.
 
     Args:
-        training: what is run.
-        start: variables before it.
-        nudge: changes of these, of each feed and of each gradient.
+        training: one of those.
     """
-    first = nudge(dict(start)) if nudge else start
-    oracle: _Whole | _InParts
-    if training.parts == 1 and nudge is None:
-        oracle = _Whole(training, first)
-    else:
-        oracle = _InParts(training, first, nudge)
-    results = Results()
-    for run in range(training.runs):
-        losses = []
-        feed = feed_of(training, run)
-        rows = training.micro * training.parts
-        for number in range(training.batches):
-            batch = {name: array[number * rows :][:rows] for name, array in feed.items()}
-            losses.append(oracle.update(nudge(batch) if nudge else batch, results))
-        if oracle.scheduler is not None:
-            step(oracle.scheduler, float(np.mean(losses)))
-    for name in start:
-        variable = oracle.scope.find_var(name)
-        if variable is not None:
-            results.add(name, read(oracle.scope, name))
-    return results.joined()
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+
+    def train(
+        self, training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None = None
+    ) -> Arrays:
+        """What it makes of a training.
+
+        Args:
+            training: what is run.
+            start: variables before it.
+            nudge: changes of these, of each feed and of each gradient.
+        """
+        oracle = self._whole if training.parts == 1 and nudge is None else self._in_parts
+        oracle.begin(nudge(dict(start)) if nudge else start, nudge)
+        results = Results()
+        for run in range(training.runs):
+            losses = []
+            feed = feed_of(training, run)
+            rows = training.micro * training.parts
+            for number in range(training.batches):
+                batch = {name: array[number * rows :][:rows] for name, array in feed.items()}
+                losses.append(oracle.update(nudge(batch) if nudge else batch, results))
+            if oracle.scheduler is not None:
+                step(oracle.scheduler, float(np.mean(losses)))
+        for name in start:
+            variable = oracle.scope.find_var(name)
+            if variable is not None:
+                results.add(name, read(oracle.scope, name))
+        return results.joined()
+
+    @cached_property
+    def _whole(self) -> _Whole:
+        return _Whole(self._training)
+
+    @cached_property
+    def _in_parts(self) -> _InParts:
+        return _InParts(self._training)
 
 
 def step(scheduler: Any, loss: float) -> None:
@@ -111,11 +143,15 @@ def _written(built: Built, start: Mapping[str, np.ndarray]) -> Any:
 class _Whole:
     """One program that does it all; an update has one micro-batch."""
 
-    def __init__(self, training: Training, start: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, training: Training) -> None:
         self._built = whole(training, on_ipu=False)
         self.scheduler = self._built.scheduler
-        self.scope = _written(self._built, start)
+        self._rewind = rewinder(self.scheduler)
         self._executor = paddle.static.Executor(paddle.CPUPlace())
+
+    def begin(self, start: Mapping[str, np.ndarray], _: Nudge | None) -> None:
+        self._rewind()
+        self.scope = _written(self._built, start)
 
     def update(self, batch: Feed, results: Results) -> float:
         with paddle.static.scope_guard(self.scope):
@@ -131,10 +167,8 @@ class _InParts:
     Each replica has a scope, because it keeps what its forward pass writes.
     """
 
-    def __init__(
-        self, training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None
-    ) -> None:
-        self._training, self._nudge = training, nudge
+    def __init__(self, training: Training) -> None:
+        self._training = training
         self._backward, parameters = backward(training)
         self._gradients = {
             name: parameters[name] for name in self._backward.values if name in parameters
@@ -143,14 +177,20 @@ class _InParts:
         trained = {f"d_{name}": every[name] for name in parameters.values()}
         self._update = update(training, trained)
         self._trained = [str(name) for name in parameters.values()]
+        self._variables = variables(self._backward.main)
         self.scheduler = self._update.scheduler
+        self._rewind = rewinder(self.scheduler)
+        self._executors = [paddle.static.Executor(paddle.CPUPlace()) for _ in range(2)]
+
+    def begin(self, start: Mapping[str, np.ndarray], nudge: Nudge | None) -> None:
+        self._nudge = nudge
+        self._rewind()
         self.scope = _written(self._update, start)
-        replicas = training.replicas or 1
+        replicas = self._training.replicas or 1
         self._scopes = [_written(self._backward, start) for _ in range(replicas)]
-        for name in variables(self._backward.main):
+        for name in self._variables:
             if self.scope.find_var(name) is None:
                 write(self.scope, name, read(self._scopes[0], name))
-        self._executors = [paddle.static.Executor(paddle.CPUPlace()) for _ in range(2)]
 
     def update(self, batch: Feed, results: Results) -> float:
         training, losses = self._training, []
@@ -177,7 +217,7 @@ class _InParts:
         for scope in self._scopes:
             for name in self._trained:
                 write(scope, name, read(self.scope, name))
-        for name in variables(self._backward.main):
+        for name in self._variables:
             if name not in self._trained:
                 write(self.scope, name, read(self._scopes[0], name))
         return float(np.mean(losses))
@@ -224,10 +264,13 @@ class OnIpu:
         built: its program.
         scope: of that.
         folder: for checkpoints.
+        cache: folder of compiled programs.
     """
 
-    def __init__(self, training: Training, built: Program, scope: Any, folder: Path) -> None:
-        self._training, self._folder = training, folder
+    def __init__(
+        self, training: Training, built: Program, scope: Any, folder: Path, cache: Path
+    ) -> None:
+        self._training, self._folder, self._cache = training, folder, cache
         self._built, self._scope = built, scope
         self._executor = paddle.static.Executor(paddle.IPUPlace())
         self._results = Results()
@@ -255,6 +298,7 @@ class OnIpu:
 
     def _compile(self) -> None:
         options, config = options_of(self._training)
+        options |= {"enable_engine_caching": True, "cache_path": str(self._cache)}
         self._strategy = strategy(options, **config)
         compiler = paddle.static.IpuCompiledProgram(
             self._built.main, scope=self._scope, ipu_strategy=self._strategy
@@ -294,7 +338,8 @@ class OnIpu:
         training, before, path = self._training, self._built, str(self._folder / "checkpoint")
         if training.moved:
             self._training = replace(training, stages=1, pipelining=False, average=False)
-        built, scope = started(self._training, training.seed + 1)
+        built = built_for(self._training)
+        scope = scope_of(built, self._training, training.seed + 1)
         source, self._built = self._scope, built
         if training.early:
             self._scope = scope
