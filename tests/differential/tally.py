@@ -30,7 +30,7 @@ class Tally:
     Attributes:
         outcomes: outcome -> number of cases. Names say whose outcome it is: ``agrees``,
             ``not supported`` (by an honest error of ours), ``refused by Paddle``, ``Paddle
-            crashed``, ``differs``, ``fails`` (by another error of ours).
+            crashed``, ``diverges in Paddle``, ``differs``, ``fails`` (by another error of ours).
         subjects: what was tried (an operator, an optimizer, a kind of file) -> number of cases.
         findings: the cases that ``differ`` or ``fail``.
     """

@@ -13,13 +13,11 @@ from paddle import nn
 
 from tests.differential.training.networks import CLASSES, LAYERS, SOURCES, Network, loss_of
 from tests.differential.training.optimizers import CLIPS, DECAYS, OPTIMIZERS, SCHEDULERS
-from tests.differential.training.recipe import Training
+from tests.differential.training.recipe import GRADIENT, Training
 from tests.journeys.training.side_by_side import Built, build
 
 Feed = dict[str, np.ndarray]
 
-GRADIENT = "gradient of "
-"""In front of the parameter, the name of its gradient."""
 FEEDS = ["x", "labels", "targets"]
 SPREAD = {"normal": 1.0, "small": 1e-3, "large": 10.0, "zeros": 0.0}
 

@@ -11,6 +11,9 @@ from tests.differential.training.choices import Choice, pick
 from tests.differential.training.networks import LAYERS, LOSSES, SOURCES
 from tests.differential.training.optimizers import CLIPS, DECAYS, OPTIMIZERS, SCHEDULERS
 
+GRADIENT = "gradient of "
+"""In front of a parameter's name, that of its gradient."""
+
 
 @dataclass(frozen=True)
 class Training:

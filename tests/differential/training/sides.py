@@ -202,16 +202,17 @@ class _InParts:
                 found = self._executors[0].run(
                     self._backward.main, feed=part, fetch_list=self._backward.fetches
                 )
-            for name, array in zip(self._backward.values, found, strict=True):
-                if name in self._gradients:
-                    sums[self._gradients[name]] = sums[self._gradients[name]] + np.float64(array)
-                if name not in self._gradients or training.gradients:
-                    results.add(name, array)
+            values = dict(zip(self._backward.values, found, strict=True))
+            gradients = {name: values.pop(name) for name in self._gradients}
+            if self._nudge is not None:
+                gradients = self._nudge.of_gradients(gradients)
+            for name, array in gradients.items():
+                sums[self._gradients[name]] = sums[self._gradients[name]] + np.float64(array)
+            for name, array in (values | gradients if training.gradients else values).items():
+                results.add(name, array)
             losses.append(np.mean(found[0]))
         divisor = 1 if training.add else training.parts
         feed = {f"d_{name}": np.float32(array / divisor) for name, array in sums.items()}
-        if self._nudge is not None:
-            feed = {name: self._nudge.of_gradient(array) for name, array in feed.items()}
         with paddle.static.scope_guard(self.scope):
             self._executors[1].run(self._update.main, feed=feed, fetch_list=[])
         for scope in self._scopes:

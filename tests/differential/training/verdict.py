@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.differential.training.recipe import GRADIENT
+
 Arrays = dict[str, np.ndarray]
 
 FACTOR = 8.0
@@ -23,6 +25,8 @@ LARGEST = {False: 1e15, True: 65504.0}
 SMALLEST = {False: 0.0, True: 2.0**-24}
 UNIT = {False: 2.0**-23, True: 2.0**-11}
 """By how much of itself a number is changed: its last place, or that of half."""
+NOTHING = {False: 1e-7, True: 1e-2}
+"""Of the largest gradient's mean square, in float32 and in half: less is rounding."""
 
 
 class Nudge:
@@ -41,9 +45,20 @@ class Nudge:
         """The arrays, changed."""
         return {name: self._changed(array) for name, array in arrays.items()}
 
-    def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
-        """A gradient, changed; where its terms cancel, they were as large as those elsewhere."""
-        size = norm(gradient) / np.sqrt(max(gradient.size, 1))
+    def of_gradients(self, gradients: Arrays) -> Arrays:
+        """Gradients of a micro-batch, changed."""
+        largest = max((_size(array) for array in gradients.values()), default=0.0)
+        return {name: self._of_gradient(array, largest) for name, array in gradients.items()}
+
+    def _of_gradient(self, gradient: np.ndarray, largest: float) -> np.ndarray:
+        """One, changed; where its terms cancel, they were as large as those elsewhere in it.
+
+        A gradient that is nothing beside the others is what is left of terms like theirs, as that
+        of an attention's key bias: whatever rounding leaves, which most optimizers scale up.
+        """
+        size, nothing = _size(gradient), NOTHING[self._half] * largest
+        if size <= nothing:
+            size = nothing / UNIT[self._half]
         return np.float32(gradient + self._steps(gradient) * (np.abs(gradient) + size))
 
     def _changed(self, array: np.ndarray) -> np.ndarray:
@@ -55,15 +70,26 @@ class Nudge:
         return UNIT[self._half] * self._rng.choice([-1.0, 1.0], array.shape)
 
 
+def _size(array: np.ndarray) -> float:
+    """The root of the mean of squares."""
+    return norm(array) / float(np.sqrt(max(array.size, 1)))
+
+
 def norm(array: np.ndarray) -> float:
     return float(np.linalg.norm(np.asarray(array, np.float64)))
 
 
-def diverged(arrays: Arrays, half: bool) -> bool:
-    """Whether some number is not finite, or so large that soon none is."""
+def diverged(arrays: Arrays, half: bool, scale: float = 1.0) -> bool:
+    """Whether some number is not finite, or so large that soon none is.
+
+    Args:
+        arrays: results of a training.
+        half: whether anything is computed in half.
+        scale: of the loss, and so of gradients while they are computed.
+    """
     return any(
-        not np.all(np.abs(array) <= LARGEST[half])
-        for array in arrays.values()
+        not np.all(np.abs(array) * (scale if name.startswith(GRADIENT) else 1) <= LARGEST[half])
+        for name, array in arrays.items()
         if array.dtype.kind == "f"
     )
 
