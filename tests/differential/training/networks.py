@@ -150,7 +150,8 @@ def _activation(_: Network, x: Any, kind: str) -> Any:
     return getattr(F, kind)(x)
 
 
-# Of a frozen scale Paddle's CPU kernel leaves the scale out of its operand's gradient.
+# Of a frozen scale Paddle's CPU kernels leave the scale out of the operand's gradient, or make none
+# of the bias.
 TRAINED = tuple(
     own for own in ATTRIBUTES if own not in ({"trainable": False}, {"learning_rate": 0.0})
 )
@@ -164,8 +165,8 @@ def _layer_norm(_: Network, x: Any, own: Any, own_bias: Any, epsilon: float, dee
 
 
 @LAYERS.row(
-    "batch norm", momentum=(0.9, 0.5, 0.0), epsilon=(1e-5, 1e-2), own=ATTRIBUTES,
-    own_bias=ATTRIBUTES, statistics=(None, True, False),
+    "batch norm", momentum=(0.9, 0.5, 0.0), epsilon=(1e-5, 1e-2), own=TRAINED,
+    own_bias=TRAINED, statistics=(None, True, False),
 )  # fmt: skip
 def _batch_norm(
     _: Network, x: Any, momentum: float, epsilon: float, own: Any, own_bias: Any, statistics: Any
@@ -182,7 +183,7 @@ def _group_norm(_: Network, x: Any, groups: int, own: Any) -> Any:
     return nn.GroupNorm(groups, x.shape[1], weight_attr=attribute(own))(x)
 
 
-@LAYERS.row("instance norm", own=ATTRIBUTES)
+@LAYERS.row("instance norm", own=TRAINED)
 def _instance_norm(network: Network, x: Any, own: Any) -> Any:
     x = image(network.differentiable(x))
     return nn.InstanceNorm2D(x.shape[1], weight_attr=attribute(own))(x)
@@ -368,11 +369,7 @@ def _embedding_of_signs(
     return nn.Embedding(2, width, padding, sparse=sparse and network.sparse)(ids)
 
 
-# -- losses: of (predictions of the network, feeds of labels) -------------------------------------
-
-
-def _classes(x: Any) -> Any:
-    return nn.Linear(flat(x).shape[-1], CLASSES)(flat(x))
+# -- losses: of (scores of classes, feeds of labels) ----------------------------------------------
 
 
 @LOSSES.row(
@@ -380,8 +377,8 @@ def _classes(x: Any) -> Any:
     soft=FLAG, weighted=FLAG,
 )  # fmt: skip
 def _cross_entropy(
-    x: Any, labels: Any, targets: Any, reduction: str, ignored: bool, smoothing: float, soft: bool,
-    weighted: bool,
+    scores: Any, labels: Any, targets: Any, reduction: str, ignored: bool, smoothing: float,
+    soft: bool, weighted: bool,
 ) -> Any:  # fmt: skip
     given: dict[str, Any] = {"reduction": reduction}
     if weighted:
@@ -392,21 +389,19 @@ def _cross_entropy(
         given["label_smoothing"] = smoothing
     elif ignored:
         given["ignore_index"] = 1
-    return F.cross_entropy(_classes(x), labels, **given)
+    return F.cross_entropy(scores, labels, **given)
 
 
 @LOSSES.row("nll", reduction=("mean", "sum", "none"), ignored=FLAG)
-def _nll(x: Any, labels: Any, targets: Any, reduction: str, ignored: bool) -> Any:
+def _nll(scores: Any, labels: Any, targets: Any, reduction: str, ignored: bool) -> Any:
     given = {"ignore_index": 1} if ignored else {}
-    return F.nll_loss(
-        F.log_softmax(_classes(x)), paddle.flatten(labels), reduction=reduction, **given
-    )
+    return F.nll_loss(F.log_softmax(scores), paddle.flatten(labels), reduction=reduction, **given)
 
 
 def _of_targets(name: str, **values: tuple[Any, ...]) -> None:
     @LOSSES.row(name, reduction=("mean", "sum", "none"), **values)
-    def _(x: Any, labels: Any, targets: Any, **settings: Any) -> Any:
-        return getattr(F, name)(_classes(x), targets, **settings)
+    def _(scores: Any, labels: Any, targets: Any, **settings: Any) -> Any:
+        return getattr(F, name)(scores, targets, **settings)
 
 
 _of_targets("mse_loss")
@@ -415,39 +410,43 @@ _of_targets("smooth_l1_loss", delta=(1.0, 0.3))
 
 
 @LOSSES.row("bce", reduction=("mean", "sum", "none"), raw=(True, False))
-def _bce(x: Any, labels: Any, targets: Any, reduction: str, raw: bool) -> Any:
-    wanted, scores = F.sigmoid(targets), _classes(x)
+def _bce(scores: Any, labels: Any, targets: Any, reduction: str, raw: bool) -> Any:
+    wanted = F.sigmoid(targets)
     if raw:
         return F.binary_cross_entropy_with_logits(scores, wanted, reduction=reduction)
     return F.binary_cross_entropy(F.sigmoid(scores), wanted, reduction=reduction)
 
 
 @LOSSES.row("kl", reduction=("batchmean", "mean", "sum", "none"))
-def _kl(x: Any, labels: Any, targets: Any, reduction: str) -> Any:
-    return F.kl_div(F.log_softmax(_classes(x)), F.softmax(targets), reduction=reduction)
+def _kl(scores: Any, labels: Any, targets: Any, reduction: str) -> Any:
+    return F.kl_div(F.log_softmax(scores), F.softmax(targets), reduction=reduction)
 
 
 @LOSSES.row("hinge", power=(1, 2))
-def _hinge(x: Any, labels: Any, targets: Any, power: int) -> Any:
-    return paddle.mean(F.relu(1.0 - paddle.sign(targets) * _classes(x)) ** power)
+def _hinge(scores: Any, labels: Any, targets: Any, power: int) -> Any:
+    return paddle.mean(F.relu(1.0 - paddle.sign(targets) * scores) ** power)
 
 
 @LOSSES.row("cosine")
-def _cosine(x: Any, labels: Any, targets: Any) -> Any:
-    return 1.0 - paddle.mean(F.cosine_similarity(_classes(x), targets))
+def _cosine(scores: Any, labels: Any, targets: Any) -> Any:
+    return 1.0 - paddle.mean(F.cosine_similarity(scores, targets))
 
 
 @LOSSES.row("tokens", reduction=("mean", "sum"))
-def _tokens_loss(x: Any, labels: Any, targets: Any, reduction: str) -> Any:
-    x = sequence(x)
-    scores = nn.Linear(x.shape[2], CLASSES)(x)
-    spread = paddle.expand(paddle.unsqueeze(labels, 1), [-1, x.shape[1], 1])
+def _tokens_loss(scores: Any, labels: Any, targets: Any, reduction: str) -> Any:
+    spread = paddle.expand(paddle.unsqueeze(labels, 1), [-1, scores.shape[1], 1])
     return F.cross_entropy(scores, spread, reduction=reduction)
 
 
-def loss_of(choice: Choice, network: Network, x: Any, labels: Any, targets: Any) -> Any:
+def scores_of(choice: Choice, x: Any) -> Any:
+    """Scores of the classes that a loss takes, [rows, classes] or [rows, places, classes]."""
+    x = sequence(x) if choice.name == "tokens" else flat(x)
+    return nn.Linear(x.shape[-1], CLASSES)(x)
+
+
+def loss_of(choice: Choice, network: Network, scores: Any, labels: Any, targets: Any) -> Any:
     """The loss with its side losses, one number."""
-    loss = LOSSES.make(choice, x, labels, targets)
+    loss = LOSSES.make(choice, scores, labels, targets)
     if choice.settings.get("reduction") == "none":
         loss = paddle.mean(loss)
     for part in network.parts:

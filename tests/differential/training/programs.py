@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import paddle
 from paddle import nn
 
-from tests.differential.training.networks import CLASSES, LAYERS, SOURCES, Network, loss_of
+from tests.differential.training.networks import (
+    CLASSES,
+    LAYERS,
+    SOURCES,
+    Network,
+    loss_of,
+    scores_of,
+)
 from tests.differential.training.optimizers import CLIPS, DECAYS, OPTIMIZERS, SCHEDULERS
-from tests.differential.training.recipe import GRADIENT, Training
-from tests.journeys.training.side_by_side import Built, build
+from tests.differential.training.recipe import GRADIENT, SCORES, Training
+from tests.journeys.training.side_by_side import Built, build, variables
 
 Feed = dict[str, np.ndarray]
 
@@ -63,8 +71,9 @@ def forward(training: Training, placed: bool, sparse: bool = True) -> dict[str, 
             for layer in training.layers[index * count // stages : (index + 1) * count // stages]:
                 x = LAYERS.make(layer, network, x)
             if index == stages - 1:
-                loss = loss_of(training.loss, network, x, labels, targets)
-    return {"loss": loss, "hidden": x}
+                scores = scores_of(training.loss, x)
+                loss = loss_of(training.loss, network, scores, labels, targets)
+    return {"loss": loss, "hidden": x, SCORES: scores}
 
 
 def optimizer_of(training: Training) -> tuple[Any, Any]:
@@ -81,6 +90,11 @@ class Program(Built):
     """A program with its optimizer."""
 
     optimizer: Any = None
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """Names of everything that it keeps from run to run."""
+        return variables(self.main)
 
 
 def whole(training: Training, on_ipu: bool) -> Program:

@@ -13,6 +13,8 @@ from tests.differential.training.optimizers import CLIPS, DECAYS, OPTIMIZERS, SC
 
 GRADIENT = "gradient of "
 """In front of a parameter's name, that of its gradient."""
+SCORES = "scores"
+"""The name of what the loss is of."""
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ class OnIpu:
             if run + 1 == training.evaluate:
                 self._evaluate(feed)
         self._program.weights_to_host()
-        for name in variables(self._built.main):
+        for name in self._built.kept:
             self._results.add(name, read(self._scope, name))
         return self._results.joined()
 
@@ -367,6 +367,6 @@ class OnIpu:
             self._compile()
 
 
-def first_variables(built: Built, scope: Any) -> Arrays:
+def first_variables(built: Program, scope: Any) -> Arrays:
     """Copies of everything that the program keeps."""
-    return {name: read(scope, name) for name in variables(built.main)}
+    return {name: read(scope, name) for name in built.kept}
