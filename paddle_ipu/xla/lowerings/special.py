@@ -8,8 +8,8 @@ import math
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy import special
 
+from paddle_ipu.xla.lowerings import gamma
 from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, binary, is_floating, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
@@ -67,20 +67,30 @@ def _i1_jvp(primals: Single, tangents: Single) -> Pair:
 
 
 @jax.custom_jvp
+def _log_gamma(x: jax.Array) -> jax.Array:
+    return gamma.log_gamma(x)
+
+
+@_log_gamma.defjvp
+def _log_gamma_jvp(primals: Single, tangents: Single) -> Pair:
+    (x,), (tangent,) = primals, tangents
+    return _log_gamma(x), tangent * _digamma(x)
+
+
+@jax.custom_jvp
 def _digamma(x: jax.Array) -> jax.Array:
-    """XLA's, with its limit from the side of its sign at a zero, where XLA's is NaN."""
-    return jnp.where(x == 0, jnp.copysign(jnp.full_like(x, jnp.inf), -x), lax.digamma(x))
+    return gamma.digamma(x)
 
 
 @_digamma.defjvp
 def _digamma_jvp(primals: Single, tangents: Single) -> Pair:
     (x,), (tangent,) = primals, tangents
-    return _digamma(x), jax.jvp(lax.digamma, (x,), (tangent,))[1]
+    return _digamma(x), tangent * gamma.polygamma(x, 1)
 
 
 for _op_type, _function in (
     ("Digamma", _digamma),
-    ("Lgamma", lax.lgamma),
+    ("Lgamma", _log_gamma),
     ("ErfInv", _erf_inv),
     ("BesselI0", _i0),
     ("BesselI0e", _i0e),
@@ -94,10 +104,7 @@ for _op_type, _function in (
 def _polygamma(x: jax.Array, n: int) -> jax.Array:
     if n == 0:
         return _digamma(x)
-    sign = 1.0 if n % 2 else -1.0
-    is_pole = (x <= 0) & (x == jnp.floor(x))
-    zeta = jnp.where(is_pole, jnp.inf, special.zeta(jnp.full_like(x, n + 1), x))
-    return sign * math.factorial(n) * zeta
+    return gamma.polygamma(x, n)
 
 
 @_polygamma.defjvp

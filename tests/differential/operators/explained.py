@@ -68,12 +68,6 @@ ROWS = (
         "it, by its place",
     ),
     Explained(
-        "gammaln",
-        r"(NaN|infinity) of a gradient",
-        "the derivative at a pole of the gamma function: Paddle gives -inf of gammaln, and NaN of "
-        "lgamma",
-    ),
-    Explained(
         "searchsorted|bucketize",
         "numbers of int",
         "where a number belongs in a sequence that is not sorted is not defined",
@@ -202,8 +196,13 @@ ROWS = (
     ),
     Explained(
         "lgamma|gammaln",
-        r"numbers[\s\S]*output 0: off by \d(\.\d+)?e-(0[789]|[1-9]\d)",
-        "XLA's is within 1e-6, of which the result next to its zeros at 1 and 2 is little more",
+        r"numbers[\s\S]*output 0: off by \d(\.\d+)?e-(0[89]|[1-9]\d)[\s\S]*\n    x: [^\n]*-\d\.",
+        "a zero between two poles below -2 is the difference of logarithms, each exact to 1e-8",
+    ),
+    Explained(
+        "digamma",
+        r"(numbers|infinity|NaN) of a gradient[\s\S]*\n    x: [^\n]*-(8|9|\d\d+|[\d.]+e\+)",
+        "below -8 Paddle's gradient is not that of digamma; its polygamma is (docs/operators.md)",
     ),
     Explained(
         "warpctc",

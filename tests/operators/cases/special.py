@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import paddle
+from scipy import special
 
 from tests.operators.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
+
+_NEXT_TO_ZEROS = floats(0.9999, 0.9999999, 1.0, 1.0000001, 1.9999, 1.9999999, 2.0, 2.0000002, 2.01)
 
 _add("digamma", paddle.digamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=6.0))
 _add(
@@ -18,6 +21,15 @@ _add(
     since=Since("3.2", "zeros give NaN"),
     x=floats(0.0, -0.0, -1.0, 1.0),
 )
+_add(
+    "digamma",
+    paddle.digamma,
+    gradient=("x",),
+    label="far below zero",
+    oracle=special.digamma,
+    limitation="below -8 Paddle's gradient is another function's",
+    x=floats(-9.3, -20.25, -41.75, -1000.125),
+)
 _add("lgamma", paddle.lgamma, gradient=("x",), x=uniform(3, 4, low=0.3, high=9.0))
 _add(
     "lgamma",
@@ -25,6 +37,38 @@ _add(
     gradient=("x",),
     label="negative",
     x=floats(-0.5, -1.25, -2.6, 1.0, 2.0),
+)
+_add("lgamma", paddle.lgamma, gradient=("x",), label="next to its zeros", x=_NEXT_TO_ZEROS)
+_add("lgamma", paddle.lgamma, gradient=("x",), label="one number", x=floats(3.81))
+_add(
+    "lgamma",
+    paddle.lgamma,
+    label="poles and infinities",
+    x=floats(0.0, -0.0, -3.0, -1e10, np.inf, -np.inf, np.nan, 1e30),
+)
+_add(
+    "lgamma",
+    paddle.lgamma,
+    gradient=("x",),
+    label="slope at poles",
+    since=Since("3.2", "the slope at zeros is NaN"),
+    x=floats(0.0, -0.0, -1.0, 1.0),
+)
+_add(
+    "gammaln",
+    lambda x: paddle.gammaln(x),
+    gradient=("x",),
+    label="next to its zeros",
+    since=Since("3.0", "the function does not exist"),
+    x=_NEXT_TO_ZEROS,
+)
+_add(
+    "gammaln",
+    lambda x: paddle.gammaln(x),
+    gradient=("x",),
+    label="poles",
+    since=Since("3.0", "the function does not exist"),
+    x=floats(0.0, -0.0, -1.0, 1.0),
 )
 _add(
     "gammaln",
@@ -52,6 +96,19 @@ _add(
     lambda x: [paddle.polygamma(x, 1), paddle.polygamma(x, 2), paddle.polygamma(x, 3)],
     label="poles",
     x=floats(-2.0, -1.0, -0.0, 0.0, -0.5, np.nan),
+)
+_add(
+    "polygamma",
+    lambda x: [paddle.polygamma(x, 1), paddle.polygamma(x, 2), paddle.polygamma(x, 3)],
+    gradient=("x",),
+    label="far below zero",
+    x=floats(-9.3, -20.25, -41.75, -1000.125),
+)
+_add(
+    "polygamma",
+    lambda x: paddle.polygamma(x, 40),
+    label="a factorial beyond the range",
+    x=floats(0.5, 1.0),
 )
 _add("erfinv", paddle.erfinv, gradient=("x",), x=floats(-0.95, -0.5, 0.0, 0.25, 0.7, 0.9))
 _add(
