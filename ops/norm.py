@@ -151,7 +151,7 @@ def affine_channel(context: TranslationContext) -> str:
 @translator(
     "spectral_norm",
     emits=("Reshape", "Transpose", "MatMul", "ReduceSumSquare", "ReduceSum", "Sqrt", "Add", "Sub",
-           "Mul", "Div", "graphcore.Detach"),
+           "Mul", "Div", "IsNaN", "Where", "graphcore.Detach"),
 )  # fmt: skip
 def spectral_norm(context: TranslationContext) -> str:
     """``weight / sigma``, sigma being the largest singular value (arXiv:1802.05957).
@@ -172,7 +172,7 @@ def spectral_norm(context: TranslationContext) -> str:
     for _ in range(int(context.attr("power_iters", 1))):
         v = _unit(context, context.onnx.matmul([across, u]), eps)
         u = _unit(context, context.onnx.matmul([matrix, v]), eps)
-    sigma = context.onnx.matmul([context.onnx.matmul([context.swap_last_axes(u), matrix]), v])
+    sigma = context.onnx.matmul([context.swap_last_axes(u), context.onnx.matmul([matrix, v])])
     sigma = context.reshape(sigma, [])
     normal = context.onnx.div([matrix, sigma])
     # Paddle's gradient of the weight is that of the result times this factor, elementwise.
@@ -184,7 +184,10 @@ def spectral_norm(context: TranslationContext) -> str:
         context.graphcore.detach([tensor]) for tensor in (normal, factor, matrix)
     )
     moving = context.onnx.mul([context.onnx.sub([matrix, detached]), factor])
-    result = context.reshape(context.onnx.add([fixed, moving]), [shape[at] for at in order])
+    # Zero times an infinite factor is none where sigma is 0.
+    is_none = context.onnx.isnan([moving])
+    result = context.onnx.where([is_none, fixed, context.onnx.add([fixed, moving])])
+    result = context.reshape(result, [shape[at] for at in order])
     return context.transpose(result, inverse_order(order))
 
 

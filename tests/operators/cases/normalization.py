@@ -6,7 +6,7 @@ import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
 from tests.operators.cases import vision_by_operator
-from tests.operators.operator_case import Array, CaseTable, normal, uniform
+from tests.operators.operator_case import Array, CaseTable, floats, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -116,6 +116,34 @@ _add(
     gradient=("w",),
     w=normal(4, 3, 2),
     u=normal(4),
+    v=normal(6),
+)
+_add(
+    "spectral_norm",
+    lambda w, u, v: [
+        vision_by_operator.spectral_norm(w, u, v, dim=0, power_iters=0),
+        vision_by_operator.spectral_norm(w, u, v, dim=0, power_iters=1),
+    ],
+    gradient=("w",),
+    label="a start of zeros",
+    w=normal(4, 3, 2),
+    u=np.zeros(4, np.float32),
+    v=normal(6),
+)
+_add(
+    "spectral_norm",
+    lambda w, u, v: vision_by_operator.spectral_norm(w, u, v, dim=0, power_iters=0),
+    label="an infinite start",
+    w=normal(4, 3, 2),
+    u=floats(np.inf, 1.0, 2.0, 3.0),
+    v=normal(6),
+)
+_add(
+    "spectral_norm",
+    lambda w, u, v: vision_by_operator.spectral_norm(w, u, v, dim=0, power_iters=1),
+    label="a start whose length overflows",
+    w=normal(4, 3, 2),
+    u=floats(1e30, 1.0, 2.0, 3.0),
     v=normal(6),
 )
 _add(
