@@ -31,7 +31,6 @@ for _paddle_name, _builder_name, _op_type in (
     ("erf", "erf", "Erf"),
     ("reciprocal", "reciprocal", "Reciprocal"),
     ("relu", "relu", "Relu"),
-    ("rint", "round", "Round"),
     ("sigmoid", "sigmoid", "Sigmoid"),
     ("sign", "sign", "Sign"),
     ("sin", "sin", "Sin"),
@@ -62,18 +61,19 @@ for _paddle_name, _op_type in (
     _of_floats(_paddle_name, _op_type)
 
 
-def _whole(paddle_name: str, op_type: str) -> None:
+def _whole(paddle_name: str, builder_name: str, op_type: str) -> None:
     """Registers a rounding to integers; a tensor of integers stays as it is."""
 
     @translator(paddle_name, emits=(op_type, "Identity"))
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
-        to_whole = getattr(context.onnx, paddle_name if context.is_float(x) else "identity")
+        to_whole = getattr(context.onnx, builder_name if context.is_float(x) else "identity")
         return str(to_whole([x]))
 
 
-_whole("ceil", "Ceil")
-_whole("floor", "Floor")
+_whole("ceil", "ceil", "Ceil")
+_whole("floor", "floor", "Floor")
+_whole("rint", "round", "Round")
 
 
 @translator("gelu", emits=("graphcore.Gelu", "graphcore.GeluErf"))

@@ -181,6 +181,14 @@ _add(
     since=Since("3.1", "the operator does not exist"),
     x=floats(-1.5, -0.5, 0.5, 1.5, 2.5, 0.2),
 )
+_add(
+    "rint",
+    lambda x, i: [paddle._C_ops.rint(paddle.roll(x, 1)), paddle._C_ops.rint(i)],
+    label="integers",
+    since=Since("3.1", "the operator does not exist"),
+    x=np.asarray([3, -7, 2**40 + 1]),
+    i=integers(3, low=-9, dtype="int32"),
+)
 _SHIFTS = Since("3.0", "the function does not exist")
 for _op in ("bitwise_left_shift", "bitwise_right_shift"):
     _add(
