@@ -46,7 +46,7 @@ class _Geometry(NamedTuple):
     "pool2d",
     "pool3d",
     emits=("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Pad", "Transpose",
-           "Mul", "paddle_ipu.SumOfWindows"),
+           "Mul", "Add", "paddle_ipu.SumOfWindows"),
     limits="no adaptive maximum, which Paddle writes as max_pool2d_with_index",
 )  # fmt: skip
 def pool2d(context: TranslationContext) -> str:
@@ -64,7 +64,10 @@ def pool2d(context: TranslationContext) -> str:
             "Paddle's own kernel ignores adaptive where the maximum is taken; write "
             "adaptive_max_pool, which is another operator."
         )
-    pooled = _max_pool(context, x) if kind == "max" else _average_pool(context, x)
+    if 0 in context.shape(x)[2:]:
+        pooled = _of_no_pixels(context, x, 0.0 if kind == "max" else math.nan)
+    else:
+        pooled = _max_pool(context, x) if kind == "max" else _average_pool(context, x)
     return channels_back(context, pooled, last)
 
 
@@ -77,7 +80,7 @@ def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
     """The maximum of each window of an image [N, C, spatial axes], and its flat index."""
     _check_windows(context)
     x = context.input("x")
-    if not context.is_used(1):
+    if not context.is_used(1) and 0 not in context.shape(x)[2:]:
         # Paddle's kernel with indices skips NaN; that of pool2d does not.
         lowest = context.const_like(float(np.finfo(np.float32).min), x)
         without = context.onnx.where([context.onnx.isnan([x]), lowest, x])
@@ -180,6 +183,8 @@ def _fractional(size: int, wanted: int, kernel: int, u: float) -> Windows:
     Without a kernel they are disjoint, and u is scaled so that they stay inside the axis. All
     numbers are float32.
     """
+    if size == 0:
+        return Windows([0] * wanted, [0] * wanted, [0] * wanted)
     alpha = np.float32(size - kernel) / np.float32(wanted - (1 if kernel else 0))
     shift = np.float32(u)
     if not kernel:
@@ -265,6 +270,12 @@ def _average_pool(context: TranslationContext, x: str) -> str:
     pads = context.shape_const([0, 0, *before, 0, 0, *after])
     padded = context.onnx.pad([x, pads, context.const_like(0.0, x)])
     return context.onnx.averagepool([padded], kernel, 0, 0, [0] * 2 * len(kernel), strides)
+
+
+def _of_no_pixels(context: TranslationContext, x: str, value: float) -> str:
+    """What Paddle's kernels give for windows of an image without pixels: `value`."""
+    nothing = _sum_of_windows(context, x, _windows(context, context.shape(x)[2:]))
+    return context.onnx.add([nothing, context.const_like(value, x)])
 
 
 def _mean_of_windows(context: TranslationContext, x: str, windows: Sequence[Windows]) -> str:

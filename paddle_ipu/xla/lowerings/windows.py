@@ -43,6 +43,8 @@ def _axes(attributes: Attributes, sizes: Sequence[int]) -> Iterator[_Axis]:
 def sum_of_windows(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The sum of each window, axis after axis."""
     x = jnp.asarray(inputs[0])
+    if not x.size:
+        return jnp.zeros((*x.shape[:2], *attributes["counts"]), x.dtype)
     for number, axis in enumerate(_axes(attributes, x.shape[2:]), start=2):
         elements = jnp.take(x, axis.positions, axis=number, mode="clip")
         inside = axis.inside.reshape(axis.inside.shape + (1,) * (x.ndim - number - 1))
@@ -56,9 +58,13 @@ def max_of_windows(context: LoweringContext, inputs: Inputs, attributes: Attribu
 
     Of equal elements the first counts, for the position and for the gradient, as in Paddle. Of a
     window with no number above the lowest finite one (nothing but NaN, -inf, or no element) the
-    maximum is that one, the position -1, and there is no gradient.
+    maximum is that one, the position -1, and there is no gradient. Of images without pixels all
+    maxima are NaN, at position 0.
     """
     x = jnp.asarray(inputs[0])
+    if not x.size:
+        out = (*x.shape[:2], *attributes["counts"])
+        return jnp.full(out, jnp.nan, x.dtype), jnp.zeros(out, jnp.int32)
     sizes = x.shape[2:]
     axes = list(_axes(attributes, sizes))
     rank = len(axes)

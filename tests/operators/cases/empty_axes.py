@@ -132,6 +132,26 @@ for _label, _shape, _image in (
     _add("prior_box", _priors, label=_label, x=_none(*_shape), image=_none(*_image),
          since=Since("3.3", "the number of elements makes no difference"))  # fmt: skip
 
+# Pooling of no image, and of no pixel.
+for _shape in ((0, 3, 7, 7), (2, 0, 7, 7), (2, 3, 0, 7)):
+    _label = "of " + " x ".join(map(str, _shape))
+    _add("max_pool2d_with_index",
+         lambda x: [*F.adaptive_max_pool2d(x, 3, return_mask=True), F.adaptive_max_pool2d(x, 1),
+                    *F.max_pool2d(x, 2, padding=1, return_mask=True), x * 2],
+         gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape))  # fmt: skip
+    _add("max_pool3d_with_index",
+         lambda x: [*F.adaptive_max_pool3d(x, [3, 2, 4], return_mask=True), x * 2],
+         gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape, 2))  # fmt: skip
+    _add("pool2d",
+         lambda x: [F.adaptive_avg_pool2d(x, 3), F.avg_pool2d(x, 2), F.avg_pool2d(x, 2, 1, 1),
+                    F.avg_pool2d(x, 2, 1, 1, exclusive=False), F.max_pool2d(x, 2, 1, 1), x * 2],
+         gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape))  # fmt: skip
+    _add("fractional_max_pool2d",
+         lambda x: [*F.fractional_max_pool2d(x, 3, random_u=0.3, return_mask=True), x * 2],
+         gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape))  # fmt: skip
+    _add("lp_pool2d", lambda x: [F.lp_pool2d(x, 2.0, 2), x * 2], gradient=("x",), label=_label,
+         since=_EMPTY, x=_none(*_shape))  # fmt: skip
+
 # No window of a kernel fits.
 for _groups in (1, 2):
     _add("conv2d",
