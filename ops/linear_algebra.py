@@ -103,9 +103,7 @@ def svdvals(context: TranslationContext) -> str:
     return _singular_values(context, context.input("x"))
 
 
-@translator(
-    "svd", emits=("paddle_ipu.Svd",), limits="full_matrices has no gradient unless they are square"
-)
+@translator("svd", emits=("paddle_ipu.Svd",))
 def svd(context: TranslationContext) -> list[str]:
     """U, the singular values s and V^T of ``x = U @ diag(s) @ V^T``; signs are arbitrary."""
     full = int(context.attr("full_matrices", 0))

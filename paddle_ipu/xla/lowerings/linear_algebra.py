@@ -124,13 +124,37 @@ def eigh(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pa
     return values, vectors
 
 
+@jax.custom_jvp
+def _full_svd(x: jax.Array) -> tuple[jax.Array, ...]:
+    """(U, singular values, V transposed), both bases complete."""
+    return tuple(jnp.linalg.svd(x, full_matrices=True))
+
+
+@_full_svd.defjvp
+def _full_svd_jvp(
+    primals: Single, tangents: Single
+) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    # As Paddle: the vectors that complete a basis have no gradient.
+    left, values, right = out = _full_svd(*primals)
+    thin = functools.partial(jnp.linalg.svd, full_matrices=False)
+    (thin_left, _, _), (of_left, of_values, of_right) = jax.jvp(thin, primals, tangents)
+    count = values.shape[-1]
+    # A pair of vectors may have the other sign.
+    sign = jnp.sign(jnp.sum(thin_left * left[..., :count], axis=-2))
+    of_left = jnp.zeros_like(left).at[..., :count].set(of_left * sign[..., None, :])
+    of_right = jnp.zeros_like(right).at[..., :count, :].set(of_right * sign[..., None])
+    return out, (of_left, of_values, of_right)
+
+
 @lowering("ai.paddle_ipu", "Svd")
 def svd(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
     """(U, singular values in descending order, V transposed); with ``values_only`` the values."""
     x = jnp.asarray(inputs[0])
     if attributes.get("values_only", 0):
         return jnp.linalg.svd(x, compute_uv=False)
-    return tuple(jnp.linalg.svd(x, full_matrices=bool(attributes.get("full_matrices", 0))))
+    if attributes.get("full_matrices", 0):
+        return _full_svd(x)
+    return tuple(jnp.linalg.svd(x, full_matrices=False))
 
 
 @lowering("ai.paddle_ipu", "Qr")

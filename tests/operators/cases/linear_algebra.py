@@ -211,7 +211,12 @@ def _svd(x: Any, full: bool = False) -> list[Any]:
 _add("svd", _svd, gradient=("x",), x=_rectangular(4, 3))
 _add("svd", _svd, gradient=("x",), label="wide", x=_rectangular(2, 3, 5, seed=1))
 _add("svd", _svd, gradient=("x",), label="square", x=_rectangular(3, 3, seed=2))
-_add("svd", lambda x: _svd(x, True)[:2], label="full matrices", x=_rectangular(3, 3, seed=3))
+for _label, _x in (
+    ("tall", _rectangular(4, 3)),
+    ("wide", _rectangular(2, 3, 4, seed=1)),
+    ("square", _rectangular(3, 3, seed=2)),
+):
+    _add("svd", lambda x: _svd(x, True), gradient=("x",), label=f"full matrices, {_label}", x=_x)
 _add(
     "svdvals",
     lambda x, y: [paddle.linalg.svdvals(x), paddle.linalg.svdvals(y)],
