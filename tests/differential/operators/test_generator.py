@@ -15,6 +15,7 @@ from tests.differential.operators.choice import Choice
 from tests.differential.operators.draw import Drawing, with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
+from tests.differential.operators.neighbours import moved
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, Tensor, Use
@@ -128,6 +129,20 @@ def test_rounding_is_no_finding() -> None:
     far = {"y": np.asarray([1.01, 1.0], np.float32)}
     assert is_rounding("y", near, paddles, exact)
     assert not is_rounding("y", far, paddles, exact)
+
+
+def test_operands_move_by_their_last_bit_in_both_directions() -> None:
+    use = _relu(1.0, -3.0, 0.1).steps[0]
+    ((name, at, tensor),) = use.tensors()
+    for dtype in ("float32", "float64"):
+        start = Tensor(tensor.array.astype(dtype), dtype)
+        case = Case((use.with_operand(name, at, start),))
+        arrays = [got.array for each in moved(case) for _, _, got in each.steps[0].tensors()]
+        below, above = (np.nextafter(tensor.array, np.float32(to)) for to in (-np.inf, np.inf))
+        for array in arrays:
+            assert ((array == below) | (array == above)).all()
+        for one, other in zip(arrays[::2], arrays[1::2], strict=True):
+            assert ((one == below) == (other == above)).all()
 
 
 def test_where_paddle_overflows_alone_its_double_precision_is_the_measure() -> None:

@@ -13,6 +13,18 @@ from tests.differential.operators.use import Array
 from tests.differential.operators.worker import Answer
 from tests.operators.compare import assert_same
 
+BACKWARD_STABLE = frozenset(
+    """
+    cholesky cholesky_solve det determinant eigh eigvalsh inverse lstsq lu lu_solve qr slogdet
+    slogdet_v2 slogdeterminant solve svd svdvals triangular_solve
+    """.split()
+)
+"""Operators whose results are exact ones of operands that differ in their last bits.
+
+They are further from the exact ones of the operands themselves by the condition number, in any
+order of computing (N. Higham, Accuracy and Stability of Numerical Algorithms, chapter 1).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -1,0 +1,64 @@
+"""Cases next to a case: what Paddle gives for them says how far rounding may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tests.differential.operators.use import Case, DType, Tensor, Use
+
+MOVES = 3
+"""In how many ways the last bits of operands change, each in both directions."""
+
+
+def retyped(case: Case, old: str, new: str) -> Case:
+    """The case with one dtype of floats where it has another."""
+
+    def of_use(use: Use) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            if tensor.dtype == old:
+                made = Tensor(tensor.array.astype(new), new, tensor.constant)
+                use = use.with_operand(name, at, made)
+        attributes = {
+            name: DType(new) if value == DType(old) else value
+            for name, value in use.attributes.items()
+        }
+        return replace(use, attributes=attributes)
+
+    return replace(case, steps=tuple(map(of_use, case.steps)))
+
+
+def without_denormals(case: Case) -> Case:
+    """The case with zeros where float32 numbers are too small to be normal."""
+
+    def of_use(use: Use) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            if tensor.dtype == "float32":
+                is_denormal = np.abs(tensor.array) < np.finfo(np.float32).tiny
+                array = np.where(is_denormal, np.copysign(0, tensor.array), tensor.array)
+                array = array.astype(np.float32)
+                use = use.with_operand(name, at, replace(tensor, array=array))
+        return use
+
+    return replace(case, steps=tuple(map(of_use, case.steps)))
+
+
+def moved(case: Case) -> Iterator[Case]:
+    """The case with numbers changed in float32's last bit, some up and others down."""
+
+    def of_use(use: Use, random: np.random.Generator, sign: float) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            if tensor.dtype in ("float32", "float64"):
+                bounds = random.choice([-np.inf, np.inf], tensor.array.shape) * sign
+                with np.errstate(all="ignore"):
+                    array = np.nextafter(tensor.array.astype(np.float32), np.float32(bounds))
+                array = array.astype(tensor.array.dtype)
+                use = use.with_operand(name, at, replace(tensor, array=array))
+        return use
+
+    for seed in range(MOVES):
+        for sign in (1.0, -1.0):
+            random = np.random.default_rng(seed)
+            yield replace(case, steps=tuple(of_use(use, random, sign) for use in case.steps))
