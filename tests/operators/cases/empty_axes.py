@@ -150,6 +150,8 @@ for _shape in ((0, 3, 7, 7), (2, 0, 7, 7), (2, 3, 0, 7)):
          lambda x: [F.adaptive_avg_pool2d(x, 3), F.avg_pool2d(x, 2), F.avg_pool2d(x, 2, 1, 1),
                     F.avg_pool2d(x, 2, 1, 1, exclusive=False), F.max_pool2d(x, 2, 1, 1), x * 2],
          gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape))  # fmt: skip
+    _add("pool3d", lambda x: [F.adaptive_avg_pool3d(x, 3), F.avg_pool3d(x, 2), x * 2],
+         gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape, 2))  # fmt: skip
     _add("fractional_max_pool2d",
          lambda x: [*F.fractional_max_pool2d(x, 3, random_u=0.3, return_mask=True), x * 2],
          gradient=("x",), label=_label, since=_EMPTY, x=_none(*_shape))  # fmt: skip
