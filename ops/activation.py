@@ -126,27 +126,22 @@ def selu(context: TranslationContext) -> str:
     return context.onnx.selu([context.input("x")], alpha, scale)
 
 
-@translator("celu", emits=("Elu", "Mul", "Less", "Where", "Exp", "Sub"))
+@translator("celu", emits=("Greater", "Where", "Div", "Elu", "Exp", "Sub", "Mul"))
 def celu(context: TranslationContext) -> str:
-    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (arXiv:1704.07483).
-
-    Expressed as ``alpha * Elu(x / alpha)``. A negative ``alpha`` changes the sign of the operand,
-    and the exponential is written out.
-    """
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (arXiv:1704.07483)."""
     x, alpha = context.input("x"), float(context.attr("alpha", 1.0))
     if alpha == 0:
         raise context.refuse("alpha is 0, and x is divided by it.")
-    if alpha < 0:
-        # With alpha < 0, x / alpha is positive where x is negative, and Elu would be the identity.
-        below, zero = context.onnx.less([x, context.const_like(0.0, x)]), context.const_like(0.0, x)
-        inner = context.onnx.mul(
-            [context.onnx.where([below, x, zero]), context.const_like(1.0 / alpha, x)]
-        )
-        power = context.onnx.sub([context.onnx.exp([inner]), context.const_like(1.0, x)])
-        curve = context.onnx.mul([power, context.const_like(alpha, x)])
-        return context.onnx.where([below, curve, x])
-    inner = context.onnx.mul([x, context.const_like(1.0 / alpha, x)])
-    return context.onnx.mul([context.onnx.elu([inner], 1.0), context.const_like(alpha, x)])
+    positive = context.onnx.greater([x, context.const_like(0.0, x)])
+    below = context.onnx.where([positive, context.const_like(0.0, x), x])
+    factor = context.const_like(alpha, x)
+    inner = context.onnx.div([below, factor])
+    if alpha > 0:
+        curve = context.onnx.elu([inner], 1.0)
+    else:
+        # It is positive, where Elu is the identity.
+        curve = context.onnx.sub([context.onnx.exp([inner]), context.const_like(1.0, x)])
+    return context.onnx.where([positive, x, context.onnx.mul([curve, factor])])
 
 
 @translator("softplus", emits=("Softplus", "Mul", "Greater", "Where"))

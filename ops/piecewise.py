@@ -67,42 +67,45 @@ def prelu(context: TranslationContext) -> str:
     return context.onnx.mul([x, context.onnx.where(slope)])
 
 
-def _nan_or(context: TranslationContext, x: str, number: str) -> str:
-    """`number`, but NaN where `x` is NaN; without gradient."""
-    fixed = context.graphcore.detach([x])
-    return context.onnx.where([context.onnx.isnan([fixed]), fixed, number])
+def _where_true(context: TranslationContext, condition: str, x: str) -> str:
+    """`x` times 1 where a condition holds and times 0 elsewhere, as Paddle's kernels have it.
+
+    0 times infinity is NaN, and 0 times a negative number is -0.
+    """
+    # XLA would make a choice between x and 0 of a product with a cast condition.
+    return context.onnx.where([condition, x, context.onnx.mul([x, context.const_like(0.0, x)])])
 
 
-@translator(
-    "softshrink", emits=("Greater", "Less", "Add", "Sub", "Where", "IsNaN", "graphcore.Detach")
-)
+@translator("softshrink", emits=("Greater", "Less", "Add", "Sub", "Mul", "Where"))
 def softshrink(context: TranslationContext) -> str:
-    """``x - t`` above the threshold t, ``x + t`` below -t, 0 between; NaN stays NaN."""
+    """``x - t`` above the threshold t, ``x + t`` below -t, 0 between; infinities give NaN."""
     x = context.input("x")
     step = float(context.attr("threshold", 0.5))
-    threshold, zero = context.const_like(step, x), context.const_like(0.0, x)
+    threshold = context.const_like(step, x)
     above = context.onnx.greater([x, threshold])
     below = context.onnx.less([x, context.const_like(-step, x)])
-    low = context.onnx.where([below, context.onnx.add([x, threshold]), _nan_or(context, x, zero)])
-    return context.onnx.where([above, context.onnx.sub([x, threshold]), low])
+    high = _where_true(context, above, context.onnx.sub([x, threshold]))
+    low = _where_true(context, below, context.onnx.add([x, threshold]))
+    return context.onnx.add([high, low])
 
 
-@translator("hardshrink", emits=("Abs", "Less", "Where"))
+@translator("hardshrink", emits=("Abs", "Greater", "Equal", "Or", "Mul", "Where"))
 def hardshrink(context: TranslationContext) -> str:
-    """0 where ``|x|`` is below the threshold, else ``x``; NaN stays NaN."""
+    """0 of x's sign where ``|x|`` is below the threshold, else ``x``; NaN stays NaN."""
     x = context.input("x")
-    threshold = context.const_like(float(context.attr("threshold", 0.5)), x)
-    within = context.onnx.less([context.onnx.abs([x]), threshold])
-    return context.onnx.where([within, context.const_like(0.0, x), x])
+    bounds = [context.onnx.abs([x]), context.const_like(float(context.attr("threshold", 0.5)), x)]
+    beyond = [context.onnx.greater(bounds), context.onnx.equal(bounds)]
+    return _where_true(context, context.onnx.logical_or(beyond), x)
 
 
-@translator("thresholded_relu", emits=("Greater", "Where", "IsNaN", "graphcore.Detach"))
+@translator("thresholded_relu", emits=("Greater", "Not", "Mul", "Where", "Add"))
 def thresholded_relu(context: TranslationContext) -> str:
-    """``x`` above the threshold, ``value`` elsewhere; NaN stays NaN."""
+    """``x`` above the threshold, ``value`` elsewhere; NaN and minus infinity give NaN."""
     x = context.input("x")
     above = context.onnx.greater([x, context.const_like(float(context.attr("threshold")), x)])
     value = context.const_like(float(context.attr("value", 0.0)), x)
-    return context.onnx.where([above, x, _nan_or(context, x, value)])
+    low = _where_true(context, context.onnx.logical_not([above]), value)
+    return context.onnx.add([_where_true(context, above, x), low])
 
 
 @translator("trunc", emits=("Floor", "Ceil", "Less", "Where", "Identity"))

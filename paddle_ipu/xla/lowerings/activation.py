@@ -45,6 +45,19 @@ def _softsign_jvp(primals: Single, tangents: Single) -> Pair:
     return _softsign(x), tangent / lax.square(1 + jnp.abs(x))
 
 
+@jax.custom_jvp
+def _swish(x: jax.Array) -> jax.Array:
+    return x * lax.logistic(x)
+
+
+@_swish.defjvp
+def _swish_jvp(primals: Single, tangents: Single) -> Pair:
+    # The slope first: x times the tangent may be beyond the range.
+    (x,), (tangent,) = primals, tangents
+    share = lax.logistic(x)
+    return _swish(x), share * (1 + x * (1 - share)) * tangent
+
+
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
@@ -114,13 +127,21 @@ lowering("ai.onnx", "Relu")(unary(_relu))
 lowering("ai.onnx", "Sigmoid")(unary(lax.logistic))
 lowering("ai.onnx", "Softplus")(unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))
 lowering("ai.onnx", "Softsign")(unary(_softsign_with_derivative))
-lowering("ai.graphcore", "Swish")(unary(lambda x: x * lax.logistic(x)))
+lowering("ai.graphcore", "Swish")(unary(_swish))
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _exponential_below_zero(x: jax.Array, alpha: float) -> jax.Array:
     """`x` above zero, ``alpha * (exp(x) - 1)`` at zero and below; the derivative at 0 is alpha."""
-    positive = x > 0
-    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, jnp.zeros_like(x), x)))
+    return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0)), x)
+
+
+@_exponential_below_zero.defjvp
+def _exponential_below_zero_jvp(alpha: float, primals: Single, tangents: Single) -> Pair:
+    # Not from the result: near -alpha it has no digits of the derivative.
+    (x,), (tangent,) = primals, tangents
+    slope = jnp.where(x > 0, jnp.ones_like(x), alpha * jnp.exp(jnp.minimum(x, 0)))
+    return _exponential_below_zero(x, alpha), slope * tangent
 
 
 @lowering("ai.onnx", "Elu")
@@ -131,15 +152,20 @@ def elu(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax
 
 @lowering("ai.onnx", "Selu")
 def selu(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """SELU: ``gamma`` times ELU with ``alpha``."""
+    """SELU: ``gamma`` times ELU with ``alpha``; NaN has the derivative ``gamma``, as in Paddle."""
     alpha = float(attributes.get("alpha", 1.67326319217681884765625))
     gamma = float(attributes.get("gamma", 1.05070102214813232421875))
-    return gamma * _exponential_below_zero(jnp.asarray(inputs[0]), alpha)
+    x = jnp.asarray(inputs[0])
+    is_below = x <= 0
+    below = _exponential_below_zero(jnp.where(is_below, x, jnp.zeros_like(x)), alpha)
+    return gamma * jnp.where(is_below, below, x)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _leaky_relu(x: jax.Array, alpha: float) -> jax.Array:
-    return jnp.where(x >= 0, x, alpha * x)
+    # The larger of both, or the smaller: 0 times minus infinity is no number, and x remains.
+    sloped = alpha * x
+    return jnp.where(sloped > x if alpha < 1 else sloped < x, sloped, x)
 
 
 @_leaky_relu.defjvp

@@ -270,7 +270,9 @@ def scaled_add(context: LoweringContext, inputs: Inputs, attributes: Attributes)
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _clip(x: jax.Array, lower: float, upper: float) -> jax.Array:
-    return jnp.minimum(jnp.maximum(x, lower), upper)
+    # Chosen, so that a zero equal to a bound keeps its sign.
+    raised = jnp.where(x < lower, lower, x)
+    return jnp.where(raised > upper, upper, raised)
 
 
 @_clip.defjvp

@@ -13,6 +13,9 @@ from paddle_ipu.xla.lowerings import gamma
 from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, Single, binary, is_floating, unary
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
+_NEXT_TO_ZERO = 1e-30
+"""Below it ``x`` and ``x / 2`` may not both be normal numbers."""
+
 
 @jax.custom_jvp
 def _i0e(x: jax.Array) -> jax.Array:
@@ -21,10 +24,10 @@ def _i0e(x: jax.Array) -> jax.Array:
 
 @_i0e.defjvp
 def _i0e_jvp(primals: Single, tangents: Single) -> Pair:
-    # Paddle counts the sign of zero as 1.
+    # At zero the slope on the side of its sign, as Paddle's.
     (x,), (tangent,) = primals, tangents
     out = _i0e(x)
-    return out, tangent * (lax.bessel_i1e(x) - jnp.where(x < 0, -out, out))
+    return out, tangent * (lax.bessel_i1e(x) - jnp.copysign(out, x))
 
 
 @jax.custom_jvp
@@ -59,11 +62,27 @@ def _i1(x: jax.Array) -> jax.Array:
 
 @_i1.defjvp
 def _i1_jvp(primals: Single, tangents: Single) -> Pair:
-    # One half at zero, where i1(x) / x is 0 / 0.
     (x,), (tangent,) = primals, tangents
-    at_zero = x == 0
-    slope = _i0(x) - _i1(x) / jnp.where(at_zero, jnp.ones_like(x), x)
-    return _i1(x), tangent * jnp.where(at_zero, jnp.full_like(x, 0.5), slope)
+    out = _i1(x)
+    return out, tangent * _half_at_zero(x, _i0(x) - out / x)
+
+
+@jax.custom_jvp
+def _i1e(x: jax.Array) -> jax.Array:
+    return lax.bessel_i1e(x)
+
+
+@_i1e.defjvp
+def _i1e_jvp(primals: Single, tangents: Single) -> Pair:
+    (x,), (tangent,) = primals, tangents
+    out = _i1e(x)
+    slope = lax.bessel_i0e(x) - out * (lax.sign(x) + 1 / x)
+    return out, tangent * _half_at_zero(x, slope)
+
+
+def _half_at_zero(x: jax.Array, slope: jax.Array) -> jax.Array:
+    """`slope`, but one half next to zero, where ``i1(x) / x`` is of two that are too small."""
+    return jnp.where(jnp.abs(x) < _NEXT_TO_ZERO, jnp.full_like(x, 0.5), slope)
 
 
 @jax.custom_jvp
@@ -95,7 +114,7 @@ for _op_type, _function in (
     ("BesselI0", _i0),
     ("BesselI0e", _i0e),
     ("BesselI1", _i1),
-    ("BesselI1e", lax.bessel_i1e),
+    ("BesselI1e", _i1e),
 ):
     lowering("ai.paddle_ipu", _op_type)(unary(_function))
 

@@ -143,6 +143,37 @@ _add(
     label="no beta",
     x=floats(-2.0, 0.0, 1.5),
 )
+_WITHOUT_LIMITS = floats(-np.inf, np.inf, np.nan, -2.0, -0.25, 0.25, 2.0)
+for _op, _function in (
+    ("softshrink", F.softshrink),
+    ("hardshrink", F.hardshrink),
+    ("thresholded_relu", F.thresholded_relu),
+    ("leaky_relu", lambda x: F.leaky_relu(x, 0.0)),
+    ("selu", F.selu),
+):
+    _add(_op, _function, gradient=("x",), label="infinities", x=_WITHOUT_LIMITS)
+for _op, _function in (
+    ("hardshrink", F.hardshrink),
+    ("relu6", F.relu6),
+    ("hardtanh", lambda x: F.hardtanh(x, 0.0, 1.0)),
+    ("clip", lambda x: paddle.clip(x, 0.0, 1.0)),
+    ("elu", lambda x: F.elu(x, -1.0)),
+):
+    # The reciprocal of a zero has its sign.
+    _add(
+        _op,
+        lambda x, f=_function: paddle.reciprocal(f(x)),
+        label="signs of zeros",
+        x=floats(-0.0, 0.0, -0.25, 0.25, 7.0),
+    )
+for _op, _label, _function in (
+    ("elu", "far below zero", lambda x: F.elu(x, -1.0)),
+    ("celu", "far below zero", F.celu),
+    ("celu", "far below zero, alpha", lambda x: F.celu(x, 2.0)),
+):
+    _add(_op, _function, gradient=("x",), label=_label, x=floats(-20.0, -25.0, -40.0))
+_add("celu", lambda x: F.celu(x, 0.5), label="near the largest", x=floats(-1.0, 1.0, 3e38))
+_add("silu", F.silu, gradient=("x",), label="near the largest", x=floats(3e38, 3.4e38, -1.0))
 _add("softshrink", F.softshrink, gradient=("x",), x=floats(-2.0, -0.5, -0.25, 0.0, 0.5, 2.0))
 _add("hardshrink", F.hardshrink, gradient=("x",), x=floats(-2.0, -0.6, -0.25, 0.0, 0.4, 2.0))
 _add(

@@ -126,6 +126,8 @@ for _op, _function in (
 ):
     _add(_op, _function, gradient=("x",), x=floats(-9.0, -2.5, -0.5, 0.25, 1.0, 7.9, 8.5))
     _add(_op, _function, gradient=("x",), label="zero", x=floats(0.0, 1.0))
+    smallest = floats(-0.0, np.finfo(np.float32).tiny, -1e-37, 1e-5, np.nan, 2.0)
+    _add(_op, _function, gradient=("x",), label="smallest", x=smallest)
 _add("nextafter", paddle.nextafter, x=floats(1.0, 1.0, -2.0, 5.0), y=floats(2.0, 0.0, -3.0, 5.0))
 _add(
     "nextafter",
