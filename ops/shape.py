@@ -59,8 +59,14 @@ def flatten(context: TranslationContext) -> str:
     shape = context.shape(x)
     if not shape:
         return context.onnx.reshape([x, context.shape_const([1])])
-    start = int(context.attr("start_axis", 1)) % len(shape)
-    stop = int(context.attr("stop_axis", -1)) % len(shape)
+    given = [int(context.attr("start_axis", 1)), int(context.attr("stop_axis", -1))]
+    rank = len(shape)
+    if not all(-rank <= axis < rank for axis in given):
+        raise context.refuse(
+            f"start_axis {given[0]} and stop_axis {given[1]} have to be axes of x, which is "
+            f"{shape}: Paddle reads the sizes of others from memory that holds none."
+        )
+    start, stop = (axis % rank for axis in given)
     dims = [*shape[:start], product(shape[start : stop + 1]), *shape[stop + 1 :]]
     return context.reshaped(x, dims)
 

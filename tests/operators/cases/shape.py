@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
-from tests.operators.cases import by_operator
+from tests.operators.cases import by_operator, one_operator
 from tests.operators.operator_case import CaseTable, Since, bools, floats, integers, normal
 
 TABLE = CaseTable()
@@ -323,6 +323,20 @@ _add(
     "sequence_mask",
     lambda n: [F.sequence_mask(n, 4), F.sequence_mask(n, 3, dtype="float32")],
     n=integers(2, 3),
+)
+TABLE.refuse(
+    "flatten",
+    lambda x: one_operator.call(
+        "flatten",
+        [x, 1, 2],
+        {"X": x},
+        {"Out": x.dtype, "XShape": x.dtype},
+        legacy="flatten_contiguous_range",
+        start_axis=1,
+        stop_axis=2,
+    )[:1],
+    r"start_axis 1 and stop_axis 2 have to be axes of x, which is \[7\]",
+    x=normal(7),
 )
 TABLE.refuse("sequence_mask", lambda n: F.sequence_mask(n), "maxlen must be given", n=integers(3))
 
