@@ -237,6 +237,13 @@ _add("qr", _qr, gradient=("x",), label="square", x=_regular(2, 3, 3, seed=1))
 _add("qr", _qr, gradient=("x",), label="wide", x=_regular(3, 5, seed=2))
 _add(
     "qr",
+    lambda x: [*paddle.linalg.qr(x)],
+    gradient=("x",),
+    label="negative zeros",
+    x=floats([-0.0, 1.5], [-2.5, -0.0], [0.5, 0.25]),
+)
+_add(
+    "qr",
     lambda x: [
         paddle.abs(paddle.linalg.qr(x, mode="complete")[1]),
         paddle.abs(paddle.linalg.qr(x, mode="complete")[0][:, :3]),
