@@ -59,6 +59,14 @@ def _ctc(logits: Any, labels: Any, lengths: Any, label_lengths: Any) -> Any:
     return F.ctc_loss(logits, labels.astype("int32"), lengths, label_lengths)
 
 
+def _yolo_loss(x: Any, across: Any, down: Any) -> Any:
+    """Of boxes at such places [1, 2] of an image of 32 by 32 pixels, in cells of 8 by 8."""
+    size = paddle.full([1, 2], 0.1)
+    boxes = paddle.stack([across, down, size, size], axis=-1)
+    kinds = paddle.zeros([1, 2], "int32")
+    return paddle.vision.ops.yolo_loss(x, boxes, kinds, [3, 5, 8, 6], [0, 1], 3, 0.5, 8)
+
+
 def _full(number: int) -> Any:
     return paddle.full([1], number, "int64")
 
@@ -211,6 +219,14 @@ NUMBERS = {
             x, paddle.ones([1, 2], "int32"), i.astype("int32"), paddle.full([1], 2, "int32")
         ),
         [3], 0, 4, "1 to 3", (BEYOND, BEYOND), normal(1, 3, 3, 5),
+    ),
+    "yolo_loss, a box beside the image": Row(
+        lambda i, x: _yolo_loss(x, i / 4, paddle.full([1, 2], 0.1)),
+        [[0, 3]], -1, 4, "0 to 3", (BEYOND, BEYOND), normal(1, 16, 4, 4),
+    ),
+    "yolo_loss, a box above or below the image": Row(
+        lambda i, x: _yolo_loss(x, paddle.full([1, 2], 0.1), i / 4),
+        [[0, 3]], -1, 4, "0 to 3", (BEYOND, BEYOND), normal(1, 16, 4, 4),
     ),
     "viterbi_decode": Row(
         lambda i, x: paddle.text.viterbi_decode(x, paddle.ones([5, 5]), i),

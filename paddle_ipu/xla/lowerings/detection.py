@@ -69,6 +69,9 @@ def yolo_loss(
 
     column = (boxes[..., 0] * wide).astype(jnp.int32)
     row = (boxes[..., 1] * high).astype(jnp.int32)
+    for what, part, cells_of_axis in (("row", row, high), ("column", column, wide)):
+        of_matched = jnp.where(matched >= 0, part, 0)
+        context.within(f"{what} of the centre of a box", of_matched, 0, cells_of_axis - 1)
     cell = (matched * high + row) * wide + column
     # Of several boxes in one cell the last counts, for objectness and for the gradient.
     later = np.triu(np.ones((boxes.shape[1],) * 2, bool), 1)
