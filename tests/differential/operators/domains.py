@@ -21,8 +21,14 @@ _OF_SCALES = (
     *("fake_dequantize_max_abs", "quantize_linear", "dequantize_linear"),
 )
 
+_OF_AVERAGES = (
+    *("fake_quantize_moving_average_abs_max", "fake_quantize_dequantize_moving_average_abs_max"),
+    "moving_average_abs_max_scale",
+)
+
 ATTRIBUTES: Mapping[tuple[str, str], Sequence[Any]] = {
-    (op, "downsample_ratio"): (1, 2, 8, 32) for op in (*_YOLO_LOSS, "yolo_box")
+    **{(op, "downsample_ratio"): (1, 2, 8, 32) for op in (*_YOLO_LOSS, "yolo_box")},
+    **{(op, "moving_rate"): (0.9, 0.0, 0.5, 1.0, 1e-5) for op in _OF_AVERAGES},
 }
 """(operator, attribute) -> values that it may have."""
 

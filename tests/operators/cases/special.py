@@ -35,6 +35,14 @@ _add(
     "lgamma",
     paddle.lgamma,
     gradient=("x",),
+    label="at a pole",
+    since=Since("3.2", "zeros have the derivative NaN"),
+    x=floats(0.0, -0.0, -1.0, 2.5),
+)
+_add(
+    "lgamma",
+    paddle.lgamma,
+    gradient=("x",),
     label="negative",
     x=floats(-0.5, -1.25, -2.6, 1.0, 2.0),
 )
