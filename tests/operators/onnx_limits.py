@@ -21,8 +21,13 @@ _OPEN_TO_NAN = frozenset(
     "argmax argmin max_pool2d_with_index max_pool3d_with_index maxout pool2d pool3d relu".split()
 )
 
+_OTHERWISE = frozenset({"leaky_relu-infinities"})
+"""Rows of which ONNX says something else: 0 times infinity, no larger one of two."""
+
 
 def is_settled(case: OperatorCase) -> bool:
-    """Whether ONNX says what comes out."""
+    """Whether ONNX says what comes out, and the same as Paddle."""
+    if case.name in _OTHERWISE:
+        return False
     floats = [array for array in case.inputs.values() if array.dtype.kind == "f"]
     return case.op not in _OPEN_TO_NAN or not any(np.isnan(x).any() for x in floats)
