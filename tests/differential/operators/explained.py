@@ -212,15 +212,25 @@ ROWS = (
         "the slopes of asinh and acosh have a root too",
     ),
     Explained(
-        "abs|hardswish|logsigmoid|celu|silu",
-        r"NaN[\s\S]*expected nan",
-        "Paddle's formula multiplies infinity by 0, of numbers or of their exponentials: the slope "
-        "of |x| is x / |x|. Ours is the limit",
+        "abs|hardswish|logsigmoid",
+        r"NaN[\s\S]*expected nan[\s\S]*with (infinities|huge numbers)",
+        "Paddle's formula multiplies infinity by 0, or takes it from itself: the slope of |x| is "
+        "x / |x|. Ours is the limit",
+    ),
+    Explained(
+        "celu|silu",
+        r"NaN of a gradient[\s\S]*expected nan",
+        "Paddle's formula multiplies an exponential beyond the range by 0. Ours is the limit",
     ),
     Explained(
         "silu|swish|mish",
-        r"of a gradient[\s\S]*with (infinities|huge numbers)",
-        "x less x, or its product with the gradient, is beyond the range, in another order",
+        r"(NaN|infinity) of a gradient[\s\S]*with (infinities|huge numbers)",
+        "x, or its product with the gradient, is beyond the range, and multiplied by 0",
+    ),
+    Explained(
+        "swish",
+        r"of a gradient[\s\S]*expected -?0\.0\n[\s\S]*with huge numbers",
+        "Paddle's formula for the slope, y + sigmoid(x) * (1 - y), has no digits of 1 beside y",
     ),
     Explained(
         "softplus|stanh",
@@ -241,7 +251,7 @@ ROWS = (
     ),
     Explained(
         "pow",
-        r"(NaN|infinity)[\s\S]*with infinities",
+        r"(NaN|infinity)[\s\S]*\n    x: [^\n]*-inf\b",
         "powers of minus infinity: Paddle's vectors give odd ones another sign, and ours takes the "
         "root for the exponent one half, which is no number",
     ),
