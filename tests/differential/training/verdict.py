@@ -54,10 +54,13 @@ class Nudge:
         """One, changed; where its terms cancel, they were as large as those elsewhere in it.
 
         A gradient that is nothing beside the others is what is left of terms like theirs, as that
-        of an attention's key bias: whatever rounding leaves, which most optimizers scale up.
+        of an attention's key bias: whatever rounding leaves, which most optimizers scale up, or
+        nothing at all, for which some have a rule of their own.
         """
         size, nothing = _size(gradient), NOTHING[self._half] * largest
         if size <= nothing:
+            if self._rng.random() < 0.5:
+                return np.zeros_like(gradient)
             size = nothing / UNIT[self._half]
         return np.float32(gradient + self._steps(gradient) * (np.abs(gradient) + size))
 
