@@ -70,12 +70,16 @@ def explore(cases: int, seed: int, *, first: int = 0) -> Tally:
     with Worker() as worker:
         for number in range(first, first + cases):
             trainings = varied(drawn(seed, number), OF_ONE_PROGRAM)
+            seen: set[str] = set()
             for training, outcome in zip(trainings, worker.tried_all(trainings), strict=False):
                 tally.outcomes[outcome.name] += 1
                 tally.subjects.update(training.features)
                 if outcome.name in ("differs", "fails"):
-                    smaller, outcome = shrunk(worker, training, outcome)
-                    detail = f"{outcome.detail}\n-- shrunk:\n{smaller}"
+                    smaller = training
+                    if outcome.title not in seen:
+                        seen.add(outcome.title)
+                        smaller, outcome = shrunk(worker, training, outcome)
+                    detail = f"{outcome.detail}\n-- of:\n{smaller}"
                     tally.findings.append(Finding(seed, number, outcome.title, detail))
     return tally
 

@@ -41,11 +41,13 @@ class Network:
     """A network while it is built.
 
     Attributes:
+        rows: of a micro-batch.
         sparse: whether gradients may be of rows alone.
         parts: of the loss, beside that of the predictions.
         shared: parameters by their size, which several layers read.
     """
 
+    rows: int
     sparse: bool = True
     parts: list[Any] = field(default_factory=list)
     shared: dict[int, Any] = field(default_factory=dict)
@@ -60,6 +62,10 @@ class Network:
     def differentiable(self, x: Any) -> Any:
         """What goes into a layer whose backward Paddle cannot run without a gradient of that."""
         return x * self.parameter([1]) if x.stop_gradient else x
+
+    def is_of_one(self, x: Any) -> bool:
+        """Whether a channel has one number, of which Paddle computes no gradient of the bias."""
+        return self.rows == 1 and all(side == 1 for side in x.shape[2:])
 
 
 def attribute(own: Mapping[str, Any] | None) -> Any:
@@ -169,10 +175,12 @@ def _layer_norm(_: Network, x: Any, own: Any, own_bias: Any, epsilon: float, dee
     own_bias=TRAINED, statistics=(None, True, False),
 )  # fmt: skip
 def _batch_norm(
-    _: Network, x: Any, momentum: float, epsilon: float, own: Any, own_bias: Any, statistics: Any
-) -> Any:
+    network: Network, x: Any, momentum: float, epsilon: float, own: Any, own_bias: Any,
+    statistics: Any,
+) -> Any:  # fmt: skip
     kind = {2: nn.BatchNorm1D, 3: nn.BatchNorm1D, 4: nn.BatchNorm2D}[len(x.shape)]
     attributes = (attribute(own), attribute(own_bias))
+    statistics = network.is_of_one(x) or statistics
     return kind(x.shape[1], momentum, epsilon, *attributes, use_global_stats=statistics)(x)
 
 
@@ -291,7 +299,9 @@ def _static_layer(network: Network, x: Any, kind: str, act: str | None, own: Any
         return made(image(x), 2, 1, act=act, param_attr=attr)
     x = image(x) if kind == "group_norm" else x
     attr = attribute(own if own in TRAINED else None)
-    given = {"groups": 1} if kind == "group_norm" else {}
+    given: dict[str, Any] = {"groups": 1} if kind == "group_norm" else {}
+    if kind == "batch_norm" and network.is_of_one(x):
+        given = {"use_global_stats": True}
     return made(x, act=act, param_attr=attr, **given)
 
 

@@ -58,7 +58,7 @@ def forward(training: Training, placed: bool, sparse: bool = True) -> dict[str, 
     x = paddle.static.data("x", [rows, *source.shape], "int64" if source.words else "float32")
     labels = paddle.static.data("labels", [rows, 1], "int64")
     targets = paddle.static.data("targets", [rows, CLASSES], "float32")
-    network = Network(sparse)
+    network = Network(training.micro, sparse)
     stages = training.stages if placed and not training.average else 1
     count = len(training.layers)
     for index in range(stages):
