@@ -57,7 +57,7 @@ class Network:
         """A parameter of no layer, named here: Paddle's names for these count all programs."""
         self.made += 1
         attr = attribute({"name": f"parameter_{self.made}", **(own or {})})
-        return paddle.create_parameter(shape, "float32", attr=attr)
+        return paddle.create_parameter(shape, paddle.get_default_dtype(), attr=attr)
 
     def differentiable(self, x: Any) -> Any:
         """What goes into a layer whose backward Paddle cannot run without a gradient of that."""
@@ -299,7 +299,10 @@ def _static_layer(network: Network, x: Any, kind: str, act: str | None, own: Any
         return made(image(x), 2, 1, act=act, param_attr=attr)
     x = image(x) if kind == "group_norm" else x
     attr = attribute(own if own in TRAINED else None)
-    given: dict[str, Any] = {"groups": 1} if kind == "group_norm" else {}
+    given: dict[str, Any] = {}
+    if kind == "group_norm":
+        # Without a scale Paddle's kernel leaves a term of the operand's gradient out.
+        attr, given = attr or paddle.ParamAttr(), {"groups": 1}
     if kind == "batch_norm" and network.is_of_one(x):
         given = {"use_global_stats": True}
     return made(x, act=act, param_attr=attr, **given)
@@ -392,7 +395,7 @@ def _cross_entropy(
 ) -> Any:  # fmt: skip
     given: dict[str, Any] = {"reduction": reduction}
     if weighted:
-        given["weight"] = paddle.assign(np.float32([0.5, 1.0, 2.0]))
+        given["weight"] = paddle.assign(np.array([0.5, 1.0, 2.0], paddle.get_default_dtype()))
     if soft or smoothing:
         # Labels that are smoothed have to be soft ones in Paddle 3.3.
         labels, given["soft_label"] = F.softmax(targets), True

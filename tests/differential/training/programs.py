@@ -55,9 +55,9 @@ def forward(training: Training, placed: bool, sparse: bool = True) -> dict[str, 
     """
     source = SOURCES.make(training.source)
     rows = training.micro if training.fixed else -1
-    x = paddle.static.data("x", [rows, *source.shape], "int64" if source.words else "float32")
+    x = paddle.static.data("x", [rows, *source.shape], "int64" if source.words else None)
     labels = paddle.static.data("labels", [rows, 1], "int64")
-    targets = paddle.static.data("targets", [rows, CLASSES], "float32")
+    targets = paddle.static.data("targets", [rows, CLASSES])
     network = Network(training.micro, sparse)
     stages = training.stages if placed and not training.average else 1
     count = len(training.layers)
@@ -173,8 +173,8 @@ def update(training: Training, trained: Mapping[str, Any]) -> Built:
                 need_clip=parameter.need_clip,
             )
             shape = list(parameter.shape)
-            made = paddle.create_parameter(shape, "float32", attr=own)
-            terms.append(paddle.sum(made * paddle.static.data(feed, shape, "float32")))
+            made = paddle.create_parameter(shape, paddle.get_default_dtype(), attr=own)
+            terms.append(paddle.sum(made * paddle.static.data(feed, shape)))
         optimizer, scheduler = optimizer_of(training)
         optimizer.minimize(paddle.add_n(terms))
         return list(trained), {}, scheduler

@@ -85,7 +85,11 @@ class OnPaddle:
         self._training = training
 
     def train(
-        self, training: Training, start: Mapping[str, np.ndarray], nudge: Nudge | None = None
+        self,
+        training: Training,
+        start: Mapping[str, np.ndarray],
+        nudge: Nudge | None = None,
+        double: bool = False,
     ) -> Arrays:
         """What it makes of a training.
 
@@ -93,8 +97,13 @@ class OnPaddle:
             training: what is run.
             start: variables before it.
             nudge: changes of these, of each feed and of each gradient.
+            double: whether all floats are of double precision.
         """
-        oracle = self._whole if training.parts == 1 and nudge is None else self._in_parts
+        oracle: _Whole | _InParts
+        if double:
+            oracle = self._in_double
+        else:
+            oracle = self._whole if training.parts == 1 and nudge is None else self._in_parts
         oracle.begin(nudge(dict(start)) if nudge else start, nudge)
         results = Results()
         for run in range(training.runs):
@@ -119,6 +128,14 @@ class OnPaddle:
     @cached_property
     def _in_parts(self) -> _InParts:
         return _InParts(self._training)
+
+    @cached_property
+    def _in_double(self) -> _InParts:
+        paddle.set_default_dtype("float64")
+        try:
+            return _InParts(self._training)
+        finally:
+            paddle.set_default_dtype("float32")
 
 
 def step(scheduler: Any, loss: float) -> None:
@@ -168,7 +185,7 @@ class _InParts:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training = training
+        self._training, self._float = training, np.dtype(paddle.get_default_dtype())
         self._backward, parameters = backward(training)
         self._gradients = {
             name: parameters[name] for name in self._backward.values if name in parameters
@@ -197,7 +214,7 @@ class _InParts:
         sums = {name: np.float64(0.0) for name in self._trained}
         for number in range(training.parts):
             rows = slice(number * training.micro, (number + 1) * training.micro)
-            part = {name: array[rows] for name, array in batch.items()}
+            part = {name: self._of_width(array[rows]) for name, array in batch.items()}
             with paddle.static.scope_guard(self._scopes[number % len(self._scopes)]):
                 found = self._executors[0].run(
                     self._backward.main, feed=part, fetch_list=self._backward.fetches
@@ -212,7 +229,7 @@ class _InParts:
                 results.add(name, array)
             losses.append(np.mean(found[0]))
         divisor = 1 if training.add else training.parts
-        feed = {f"d_{name}": np.float32(array / divisor) for name, array in sums.items()}
+        feed = {f"d_{name}": self._of_width(array / divisor) for name, array in sums.items()}
         with paddle.static.scope_guard(self.scope):
             self._executors[1].run(self._update.main, feed=feed, fetch_list=[])
         for scope in self._scopes:
@@ -222,6 +239,9 @@ class _InParts:
             if name not in self._trained:
                 write(self.scope, name, read(self._scopes[0], name))
         return float(np.mean(losses))
+
+    def _of_width(self, array: np.ndarray) -> np.ndarray:
+        return array.astype(self._float) if array.dtype.kind == "f" else array
 
 
 # -- the IPU Model --------------------------------------------------------------------------------
