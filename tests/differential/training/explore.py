@@ -272,7 +272,7 @@ class _Programs:
             wrong = _wrong(training, got, expected, noisy)
         if not wrong:
             return Outcome("agrees")
-        if reason := explained.reason(training, expected):
+        if reason := explained.reason(training, expected, wrong):
             return Outcome("explained", reason)
         lines = [f"{name}: {what}" for name, what in wrong.items()]
         return Outcome("differs", training.optimizer.name, "\n".join(lines))
