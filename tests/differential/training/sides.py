@@ -222,7 +222,7 @@ class _InParts:
             values = dict(zip(self._backward.values, found, strict=True))
             gradients = {name: values.pop(name) for name in self._gradients}
             if self._nudge is not None:
-                gradients = self._nudge.of_gradients(gradients)
+                gradients = self._nudge.of_gradients(gradients, float(np.mean(found[0])))
             for name, array in gradients.items():
                 sums[self._gradients[name]] = sums[self._gradients[name]] + np.float64(array)
             for name, array in (values | gradients if training.gradients else values).items():

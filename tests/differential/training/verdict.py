@@ -46,9 +46,12 @@ class Nudge:
         """The arrays, changed."""
         return {name: self._changed(array) for name, array in arrays.items()}
 
-    def of_gradients(self, gradients: Arrays) -> Arrays:
-        """Gradients of a micro-batch, changed."""
+    def of_gradients(self, gradients: Arrays, loss: float) -> Arrays:
+        """Gradients of a micro-batch with a loss, changed."""
         largest = max((_size(array) for array in gradients.values()), default=0.0)
+        if largest <= NOTHING[False] * abs(loss):
+            # In all of them terms cancel.
+            largest = abs(loss)
         return {name: self._of_gradient(array, largest) for name, array in gradients.items()}
 
     def _of_gradient(self, gradient: np.ndarray, largest: float) -> np.ndarray:
