@@ -111,16 +111,24 @@ def whole(training: Training, on_ipu: bool) -> Program:
             )  # fmt: skip
         optimizers.append(optimizer)
         if training.by_hand and training.precision in ("float32", "half"):
-            pairs = optimizer.backward(values["loss"])
+            pairs = optimizer.backward(values["loss"], None, trained_of(training))
             optimizer.apply_gradients(pairs)
         else:
-            _, pairs = optimizer.minimize(values["loss"])
+            _, pairs = optimizer.minimize(values["loss"], None, trained_of(training))
         if training.gradients:
             values |= gradients_of(pairs)
         return FEEDS, values, scheduler
 
     built = build(make)
     return Program(**vars(built), optimizer=optimizers[0])
+
+
+def trained_of(training: Training) -> list[Any] | None:
+    """What the optimizer of the program that is being built is told to train; None for all."""
+    if not training.weights_alone:
+        return None
+    parameters = paddle.static.default_main_program().all_parameters()
+    return [each for each in parameters if each.trainable and ".b_" not in each.name]
 
 
 def gradients_of(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
@@ -145,9 +153,8 @@ def backward(training: Training) -> tuple[Built, dict[str, str]]:
 
     def make() -> tuple[list[str], dict[str, Any], Any]:
         values = forward(training, placed=False, sparse=False)
-        pairs = [
-            each for each in paddle.static.append_backward(values["loss"]) if each[1] is not None
-        ]
+        pairs = paddle.static.append_backward(values["loss"], trained_of(training))
+        pairs = [each for each in pairs if each[1] is not None]
         found = gradients_of(pairs)
         parameter_of.update({f"{GRADIENT}{p.name}": p.name for p, _ in pairs})
         return FEEDS, {**values, **found}, None

@@ -55,6 +55,7 @@ class Training:
         by_hand: whether ``backward`` and ``apply_gradients`` stand for ``minimize``.
         gradients: whether the parameters' gradients are fetched.
         data: what kind of numbers is fed.
+        weights_alone: whether the optimizer is told to train no biases.
     """
 
     seed: int
@@ -89,6 +90,7 @@ class Training:
     by_hand: bool = False
     gradients: bool = False
     data: str = "normal"
+    weights_alone: bool = False
 
     @property
     def half(self) -> bool:
@@ -156,6 +158,7 @@ _FIRST = {each.name: each.default for each in fields(Training) if each.default i
 _SWITCHES = (
     "accumulation", "replicas", "batches", "pipelining", "average", "add", "running", "precision",
     "scale", "recomputation", "evaluate", "handover", "gradients", "fixed", "by_hand", "moved",
+    "weights_alone",
 )  # fmt: skip
 
 
@@ -211,6 +214,7 @@ def drawn(seed: int, number: int) -> Training:
         by_hand=maybe(0.15),
         gradients=half or maybe(0.3),
         data="normal" if half else pick(rng, DATA),
+        weights_alone=maybe(0.1),
     )
 
 
