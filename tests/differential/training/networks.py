@@ -355,7 +355,8 @@ def _reshaped(_: Network, x: Any, how: str) -> Any:
     if how == "last":
         return x[:, -1]
     if how == "norm":
-        return F.normalize(x, axis=1)
+        # Of one number it is the sign, the gradient of which is rounding alone.
+        return F.normalize(x, axis=1) if x.shape[1] > 1 else x
     return getattr(paddle, how)(x, 1)
 
 
