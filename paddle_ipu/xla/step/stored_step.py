@@ -21,6 +21,7 @@ import jax
 from jax.experimental import serialize_executable
 
 from paddle_ipu.xla import process
+from paddle_ipu.xla.lowerings import range_checks
 from paddle_ipu.xla.lowerings.range_checks import RangeCheck
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.graph import LoweredGraph
@@ -136,9 +137,9 @@ def _by_program(
     by_result = {node.outputs[0]: node for node in step.graph.nodes if node.outputs}
     try:
         traced, draws = str(description["step"]), bool(description["draws"])
-        results = _structure(description["results"])
         checked = [by_result[name] for name in description["checked"]]
         checks = tuple(_check(row) for row in description["checks"])
+        results = _structure(description["results"], _results_of(step, arguments, bool(checks)))
         fed_checks = tuple((str(name), _check(row)) for name, row in description["fed_checks"])
     except _OTHER_FORM as error:
         _discard(cache, key, error)
@@ -168,15 +169,28 @@ def _form(structure: Any) -> list[list[str] | int | None]:
     return [list(item) if isinstance(item, dict) else item for item in results]
 
 
-def _structure(form: Sequence[list[str] | int | None]) -> Any:
+def _results_of(
+    step: Step, arguments: Sequence[Any], has_checks: bool
+) -> list[list[str] | int | None]:
+    """What the step returns, in the form of :func:`_form`."""
+    program = step.program
+    anchors = {str(anchor.tensor) for anchor in program.anchors}
+    if has_checks:
+        anchors.add(range_checks.NAME)
+    weights, state = arguments[:2]
+    changed = [sorted(weights), sorted(state)] if step.changes or program.instances > 1 else []
+    return [*changed, sorted(anchors), 0 if program.check_floats else None]
+
+
+def _structure(form: object, expected: list[list[str] | int | None]) -> Any:
     """The structure of which :func:`_form` made JSON.
 
     Raises:
-        TypeError: it has another form.
+        ValueError: it is another than the step's.
     """
-    if not all(item is None or item == 0 or isinstance(item, list) for item in form):
-        raise TypeError(f"results are {form}")
-    results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in form]
+    if form != expected:
+        raise ValueError(f"its results are {form}, those of the program {expected}")
+    results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in expected]
     return jax.tree.structure(tuple(results))
 
 

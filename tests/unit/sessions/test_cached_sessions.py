@@ -165,7 +165,8 @@ def test_a_damaged_entry_is_compiled_again(
 @pytest.mark.parametrize(
     "change",
     [
-        {"results": [3.5, None]}, {"results": 1}, {"checks": [[1, 2]]}, {"step": None},
+        {"results": [3.5, None]}, {"results": 1}, {"results": [["no tensor"], None]},
+        {"results": [[]]}, {"checks": [[1, 2]]}, {"step": None},
         {"checked": ["no tensor"]}, {"temporary_bytes": "x"}, {"draws": ...}, None,
     ],
 )  # fmt: skip
