@@ -224,7 +224,7 @@ def lu_solve(context: TranslationContext) -> str:
     "lstsq",
     emits=("paddle_ipu.LeastSquares", "paddle_ipu.Svd", "MatMul", "Sub", "ReduceSumSquare",
            "ReduceMax", "Mul", "Greater", "Cast", "ReduceSum"),
-    limits="the matrix must have full rank; driver gels has no rank",
+    limits="driver gels has no rank, and its matrix must have the full one",
 )  # fmt: skip
 def lstsq(context: TranslationContext) -> list[str | None]:
     """The least-squares solution, the sums of squared residuals, the rank and the singular values.
@@ -234,16 +234,20 @@ def lstsq(context: TranslationContext) -> list[str | None]:
     """
     x, y = context.input("x"), context.input("y")
     rows, columns = context.shape(x)[-2:]
-    solution = context.extension("LeastSquares", [x, y])[0]
+    driver = str(context.attr("driver", "gels"))
+    attributes, relative = {}, 0.0
+    if driver != "gels":
+        relative = context.number("rcond")
+        relative = relative if relative >= 0 else float(np.finfo(np.float32).eps)
+        attributes["rcond"] = relative
+    solution = context.extension("LeastSquares", [x, y], attributes)[0]
     distances: str | None = None
     if rows > columns and context.is_used(1):
         distance = context.onnx.sub([context.onnx.matmul([x, solution]), y])
         distances = context.onnx.reducesumsquare([distance], [context.rank(x) - 2], 0)
-    driver = str(context.attr("driver", "gels"))
     if driver == "gels" or not (context.is_used(2) or context.is_used(3)):
         return [solution, distances, None, None]
     values = _singular_values(context, x)
-    relative = context.number("rcond")
     largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
     limit = context.onnx.mul([largest, context.const_like(relative, x)])
     rank = _count_above(context, values, limit, 2)

@@ -131,7 +131,10 @@ def clip_by_norm(context: TranslationContext) -> str:
     return context.onnx.mul([x, factor])
 
 
-@translator("renorm", emits=("Abs", "Pow", "ReduceSum", "Greater", "Div", "Where", "Mul"))
+@translator(
+    "renorm",
+    emits=("Abs", "Pow", "ReduceSum", "Greater", "IsNaN", "Or", "Div", "Where", "Mul"),
+)
 def renorm(context: TranslationContext) -> str:
     """Slices along an axis, each scaled down to the p-norm ``max_norm`` if its norm is larger."""
     x = context.input("x")
@@ -144,8 +147,10 @@ def renorm(context: TranslationContext) -> str:
     one = context.const_like(1.0, x)
     limit = float(context.attr("max_norm"))
     longer = context.onnx.greater([total, context.const_like(limit**order, x)])
-    # 1 for a slice that stays: the derivative of the root would be infinite at 0.
-    measured = context.onnx.where([longer, total, one])
+    # 1 for a slice that stays: the derivative of the root would be infinite at 0. One with NaN
+    # stays too, but all of its derivatives are NaN.
+    counts = context.onnx.logical_or([longer, context.onnx.isnan([total])])
+    measured = context.onnx.where([counts, total, one])
     length = context.onnx.pow([measured, context.const_like(1.0 / order, x)])
     scaled = context.onnx.div([context.const_like(limit, x), length])
     return context.onnx.mul([x, context.onnx.where([longer, scaled, one])])

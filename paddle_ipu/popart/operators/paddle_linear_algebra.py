@@ -8,6 +8,7 @@ from paddle_ipu.popart.op_schema import (
     NO_GRADIENT,
     READS_EVERYTHING,
     UNPRICED,
+    float_,
     int_,
     paddle_ipu_row,
 )
@@ -44,4 +45,7 @@ paddle_ipu_row(
     "TriangularSolve", 2, linear_algebra.solve, FLOATS, UNPRICED, READS_EVERYTHING,
     [int_("upper", 1), int_("transpose", 0), int_("unit", 0)],
 )  # fmt: skip
-paddle_ipu_row("LeastSquares", 2, linear_algebra.least_squares, FLOATS, UNPRICED, NO_GRADIENT)
+paddle_ipu_row(
+    "LeastSquares", 2, linear_algebra.least_squares, FLOATS, UNPRICED, NO_GRADIENT,
+    [float_("rcond", -1.0)],
+)  # fmt: skip

@@ -57,10 +57,18 @@ _SINGULAR = 1e-5
 """Paddle's gradient counts a matrix with a smaller determinant as singular."""
 
 
+def _factors_of_determinant(x: jax.Array) -> Pair:
+    """(U's diagonal, the sign of the row exchanges), as Paddle takes the product of."""
+    packed, pivots, _ = lax.linalg.lu(x)
+    exchanges = jnp.sum(pivots != jnp.arange(pivots.shape[-1]), axis=-1)
+    sign = jnp.where(exchanges % 2 == 1, -1.0, 1.0).astype(x.dtype)
+    return jnp.diagonal(packed, axis1=-2, axis2=-1), sign
+
+
 @jax.custom_jvp
 def _determinant(x: jax.Array) -> jax.Array:
-    out: jax.Array = jnp.linalg.det(x)
-    return out
+    factors, sign = _factors_of_determinant(x)
+    return jnp.prod(factors, axis=-1) * sign
 
 
 @_determinant.defjvp
@@ -81,20 +89,19 @@ lowering("ai.paddle_ipu", "Determinant")(unary(_determinant))
 @jax.custom_jvp
 def _log_determinant(x: jax.Array) -> Pair:
     """(sign, log of the magnitude) of determinants; the sign of NaN is 0, as in Paddle."""
-    packed, pivots, _ = lax.linalg.lu(x)
-    factors = jnp.diagonal(packed, axis1=-2, axis2=-1)
-    exchanges = jnp.sum(pivots != jnp.arange(pivots.shape[-1]), axis=-1)
-    sign = jnp.prod(jnp.sign(factors), axis=-1) * jnp.where(exchanges % 2 == 1, -1.0, 1.0)
+    factors, sign = _factors_of_determinant(x)
+    sign = jnp.prod(jnp.sign(factors), axis=-1) * sign
     magnitude = jnp.sum(jnp.log(jnp.abs(factors)), axis=-1)
     return jnp.where(jnp.isnan(magnitude), 0.0, sign).astype(x.dtype), magnitude
 
 
 @_log_determinant.defjvp
 def _log_determinant_jvp(primals: Single, tangents: Single) -> tuple[Pair, Pair]:
-    # d log|det(X)| = tr(X^-1 dX).
+    # d log|det(X)| = tr(X^-1 dX). If one matrix of the stack is singular, Paddle gives NaN to all.
     (x,), (tangent,) = primals, tangents
     sign, magnitude = _log_determinant(x)
     slope = jnp.trace(jnp.linalg.solve(x, tangent), axis1=-2, axis2=-1)
+    slope = slope * jnp.where(jnp.any(sign == 0), jnp.nan, 1.0)
     return (sign, magnitude), (jnp.zeros_like(sign), slope)
 
 
@@ -246,8 +253,18 @@ def cholesky_solve(context: LoweringContext, inputs: Inputs, attributes: Attribu
 
 @lowering("ai.paddle_ipu", "LeastSquares")
 def least_squares(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """The solution of least squares by QR; of several the shortest. The matrix has full rank."""
+    """The solution of least squares; of several the shortest.
+
+    Singular values up to ``rcond`` times the largest count as 0. Below 0 it says that the matrix
+    has full rank.
+    """
     x, y = (lax.stop_gradient(jnp.asarray(value)) for value in inputs)
+    rcond = float(attributes.get("rcond", -1.0))
+    if rcond >= 0:
+        left, values, right = jnp.linalg.svd(x, full_matrices=False)
+        limit = rcond * jnp.max(values, axis=-1, keepdims=True, initial=0)
+        inverse = jnp.where(values > limit, 1 / values, jnp.where(values >= 0, 0.0, values))
+        return _transposed(right) @ (inverse[..., None] * (_transposed(left) @ y))
     if x.shape[-2] >= x.shape[-1]:
         columns, triangle = jnp.linalg.qr(x)
         return _triangular(

@@ -168,6 +168,17 @@ ROWS = (
         "takes no notice of the index",
     ),
     Explained(
+        "renorm",
+        r"numbers[\s\S]*\n    axis = -",
+        "Paddle's kernel does not count axes from the end, its function does before",
+    ),
+    Explained(
+        "log(2|10|1p)?|exp|expm1",
+        r": (log(2|10|1p)?|exp|expm1)\n    x: (constant )?u?int\d+\[[\s\S]*result 0 of operator",
+        "of integers: Paddle 3's programs declare integers for results that are floats, and the "
+        "operators that take them run their kernels of integers",
+    ),
+    Explained(
         "group_norm",
         r"NaN[\s\S]*\n    x: [^\n]*e\+(19|[23]\d)",
         "Paddle's kernel has the variance of the mean of squares, which overflows: infinity less "
@@ -276,6 +287,16 @@ ROWS = (
         r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|NaN)",
         "which terms of a sum beyond the range meet first, and whether zeros of the padding or of "
         "a factorization are multiplied by what is no number, is the kernel's",
+    ),
+    Explained(
+        "eigh|eigvalsh",
+        r"NaN[\s\S]*\n    x: [^\n]*e\+38",
+        "where it has a gradient JAX adds a matrix to its transpose, which is beyond the range",
+    ),
+    Explained(
+        "inverse|solve",
+        r"(NaN|infinity)[\s\S]*\nexpected [^\n]*\binf\b",
+        "a result beyond the range: which of its terms meet first is the kernel's",
     ),
     Explained(
         "lstsq",

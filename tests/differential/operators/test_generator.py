@@ -19,7 +19,12 @@ from tests.differential.operators.neighbours import moved
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case, Tensor, Use
-from tests.differential.operators.verdict import agrees_with_any, compare, is_rounding
+from tests.differential.operators.verdict import (
+    agrees_with_any,
+    compare,
+    is_all_rounding,
+    is_rounding,
+)
 from tests.differential.operators.worker import Answer, Paddle, Runner, run
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("static_mode")]
@@ -129,6 +134,14 @@ def test_rounding_is_no_finding() -> None:
     far = {"y": np.asarray([1.01, 1.0], np.float32)}
     assert is_rounding("y", near, paddles, exact)
     assert not is_rounding("y", far, paddles, exact)
+
+
+def test_a_result_that_cancels_is_all_rounding() -> None:
+    paddles = {"y": np.asarray([1e-8, 0.0], np.float32), "z": np.asarray([1.0, 1e-8], np.float32)}
+    wides = {"y": np.asarray([1e-17, 0.0]), "z": np.asarray([1.0, 0.0])}
+    assert is_all_rounding("y", paddles, wides)
+    assert not is_all_rounding("z", paddles, wides)
+    assert not is_all_rounding("y", paddles, {})
 
 
 def test_operands_move_by_their_last_bit_in_both_directions() -> None:

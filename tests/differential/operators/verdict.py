@@ -153,6 +153,14 @@ def is_rounding(
     return bool(np.isfinite(distance) and distance <= 4 * spread)
 
 
+def is_all_rounding(what: str, paddles: Mapping[str, Array], wides: Mapping[str, Array]) -> bool:
+    """Whether nothing of Paddle's result is left in double precision: its terms cancel."""
+    if what not in wides or wides[what].shape != paddles[what].shape:
+        return False
+    size = _distance(paddles[what], np.zeros_like(paddles[what]))
+    return bool(_distance(wides[what], paddles[what]) > 0.5 * size)
+
+
 def is_float(array: Array) -> bool:
     """Whether an array's numbers may be NaN."""
     return array.dtype.kind in "fc" or array.dtype.name == "bfloat16"

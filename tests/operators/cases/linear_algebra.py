@@ -112,6 +112,23 @@ _add(
     y=_regular(2, 4, 4, seed=1),
 )
 _add("det", paddle.linalg.det, label="stack", x=_regular(2, 3, 3))
+_add(
+    "det",
+    lambda x: [paddle.linalg.det(x[at]) for at in range(3)],
+    label="infinite",
+    x=floats(
+        [[np.inf, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, 1.0, 4.0]],
+        [[2.0, 1.0, 0.5], [-np.inf, 3.0, -1.0], [0.5, 1.0, 4.0]],
+        [[2.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, 1.0, np.inf]],
+    ),
+)
+_add(
+    "slogdet",
+    lambda x: paddle.sum(paddle.linalg.slogdet(x)),
+    gradient=("x",),
+    label="one is singular",
+    x=floats([[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 3.0]]),
+)
 _SLOGDET_V2 = Since("3.3", "the operator does not exist")
 _add(
     "slogdet_v2",
@@ -371,6 +388,17 @@ _add(
     x=_rectangular(2, 3, 5),
     y=normal(2, 3, 2, seed=1),
     z=_regular(2, 3, 3, seed=2),
+)
+_add(
+    "lstsq",
+    lambda x, y: [
+        found
+        for driver, count in (("gelsd", 4), ("gelss", 4), ("gelsy", 1))
+        for found in paddle.linalg.lstsq(x, y, 1e-5, driver)[:count:2]
+    ],
+    label="of lower rank",
+    x=normal(2, 5, 2) @ normal(2, 2, 3, seed=1),
+    y=normal(2, 5, 2, seed=2),
 )
 _LOW_RANK = np.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]], np.float32)
 

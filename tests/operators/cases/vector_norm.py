@@ -128,3 +128,10 @@ _add(
     label="within",
     x=np.asarray([[0.0, 0.0], [0.1, 0.2], [3.0, -4.0]], np.float32),
 )
+_add(
+    "renorm",
+    lambda x: paddle.renorm(x, 2.0, 0, 1.0),
+    gradient=("x",),
+    label="NaN and infinity",
+    x=np.asarray([[np.nan, 0.0], [0.1, 2.0], [np.inf, -4.0]], np.float32),
+)
