@@ -25,9 +25,7 @@ def conv2d(context: TranslationContext) -> str:
     x = channels_first(context, context.input("input"), last)
     weights = context.input("filter")
     kernel = context.shape(weights)[2:]
-    strides, dilations = context.ints("strides"), context.ints("dilations")
-    if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
-        dilations = [1] * len(kernel)
+    strides, dilations = _steps(context, len(kernel))
     sizes = context.shape(x)[2:]
     before, after = explicit_pads(context, sizes, kernel, strides)
     reach = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
@@ -54,9 +52,7 @@ def conv2d_transpose(context: TranslationContext) -> str:
     x = channels_first(context, context.input("x"), last)
     weights = context.input("filter")
     kernel, sizes = context.shape(weights)[2:], context.shape(x)[2:]
-    strides, dilations = context.ints("strides"), context.ints("dilations")
-    if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
-        dilations = [1] * len(kernel)
+    strides, dilations = _steps(context, len(kernel))
     before, after = explicit_pads(context, sizes, kernel, strides)
     wanted = context.ints("output_size")
     extra = context.ints("output_padding") or [0] * len(kernel)
@@ -93,6 +89,18 @@ def conv2d_transpose_bias(context: TranslationContext) -> str:
     bias = context.input("bias")
     dims = [*context.shape(bias), *[1] * behind]
     return context.onnx.add([y, context.reshape(bias, dims)])
+
+
+def _steps(context: TranslationContext, axes: int) -> tuple[list[int], list[int]]:
+    """(strides, dilations) of each spatial axis."""
+    strides, dilations = context.ints("strides"), context.ints("dilations")
+    if not len(strides) == len(dilations) == axes:
+        raise context.refuse(
+            f"strides {strides} and dilations {dilations} of {axes} axes: give one for each."
+        )
+    if context.attr("padding_algorithm", "EXPLICIT") == "SAME":
+        dilations = [1] * axes
+    return strides, dilations
 
 
 def _dilated(context: TranslationContext, weights: str, dilations: Sequence[int]) -> str:

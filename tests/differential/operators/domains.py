@@ -26,9 +26,17 @@ _OF_AVERAGES = (
     "moving_average_abs_max_scale",
 )
 
+_OF_ROUNDING = (
+    *("fake_quantize_abs_max", "fake_quantize_dequantize_abs_max", "fake_quantize_range_abs_max"),
+    *("fake_channel_wise_quantize_abs_max", "fake_channel_wise_quantize_dequantize_abs_max"),
+    *("fake_quantize_moving_average_abs_max", "fake_quantize_dequantize_moving_average_abs_max"),
+    *("quantize_linear", "dequantize_linear"),
+)
+
 ATTRIBUTES: Mapping[tuple[str, str], Sequence[Any]] = {
     **{(op, "downsample_ratio"): (1, 2, 8, 32) for op in (*_YOLO_LOSS, "yolo_box")},
     **{(op, "moving_rate"): (0.9, 0.0, 0.5, 1.0, 1e-5) for op in _OF_AVERAGES},
+    **{(op, "round_type"): (0, 1) for op in _OF_ROUNDING},
 }
 """(operator, attribute) -> values that it may have."""
 

@@ -283,7 +283,7 @@ ROWS = (
         "Paddle's gradient takes boxes for at least a pixel wide, which its result does not",
     ),
     Explained(
-        "(depthwise_|deformable_)?conv.*|matmul.*|mul|bmm|inverse|bce_loss|bilinear|det|slogdet.*|addmm|baddbmm|fc|einsum",
+        "(depthwise_|deformable_)?conv.*|matmul.*|mul|bmm|inverse|bce_loss|bilinear|det|slogdet.*|addmm|baddbmm|fc|einsum|solve|cholesky|lu",
         r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|NaN)",
         "which terms of a sum beyond the range meet first, and whether zeros of the padding or of "
         "a factorization are multiplied by what is no number, is the kernel's",
@@ -294,9 +294,20 @@ ROWS = (
         "where it has a gradient JAX adds a matrix to its transpose, which is beyond the range",
     ),
     Explained(
+        "lu",
+        r"(NaN|infinity) of a gradient[\s\S]*\nexpected [^\n]*(inf|nan)",
+        "the factors of a singular matrix have no derivative: its formula divides by zero",
+    ),
+    Explained(
         "inverse|solve",
         r"(NaN|infinity)[\s\S]*\nexpected [^\n]*\binf\b",
         "a result beyond the range: which of its terms meet first is the kernel's",
+    ),
+    Explained(
+        "bicubic_interp.*",
+        r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|NaN)",
+        "a pixel of the border counts several times, with weights of both signs: Paddle's kernel "
+        "adds products, ours weights",
     ),
     Explained(
         "lstsq",

@@ -142,9 +142,9 @@ class _Search:
         if not same_bits(again.results, answer.results):
             return Verdict("undefined in Paddle")
         # XLA's code, as an IPU, takes denormals for zeros, and float64 is computed in float32.
-        if normal.refused:
-            return Verdict("refused by Paddle")
         narrow = self.paddle.answers([case, single], flush=True)
+        if normal.refused or narrow[0].refused:
+            return Verdict("refused by Paddle")
         answers = [answer, normal, *narrow]
         if agrees_with_any(answers, outcome, self.paddle.random) or not (
             compare(*flushed(answer, outcome), self.paddle.random).title

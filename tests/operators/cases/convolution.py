@@ -289,3 +289,11 @@ _add(
     w=normal(4, 3, 3, 3, seed=1),
     b=normal(3, seed=2),
 )
+TABLE.refuse(
+    "depthwise_conv2d",
+    lambda x, w: paddle._C_ops.depthwise_conv2d(x, w, [3, 3], [0, 0], "EXPLICIT", 2, [1], "NCHW"),
+    r"depthwise_conv2d at .*: strides \[3, 3\] and dilations \[1\] of 2 axes: give one for each",
+    since=Since("3.0", "the operator has no function of its own"),
+    x=normal(1, 2, 2, 2),
+    w=normal(2, 1, 1, 1),
+)
