@@ -82,6 +82,19 @@ def _labels(written: str, rank: int, most: int) -> list[str]:
     return [*before, *(str(number) for number in range(most - hidden, most)), *after]
 
 
+def _check_labels(context: TranslationContext, operands: list[str], ranks: list[int]) -> None:
+    """Refuses an equation whose labels are not those of the operands' axes."""
+    fits = len(operands) == len(ranks) and all(
+        len(text) - 3 <= rank if "..." in text else len(text) == rank
+        for text, rank in zip(operands, ranks, strict=True)
+    )
+    if not fits:
+        raise context.refuse(
+            f"equation {context.attr('equation')!r} is for other operands than {len(ranks)} with "
+            f"{ranks} axes; give each operand its labels, one for each axis."
+        )
+
+
 @translator("einsum", emits=("ReduceSum", "Transpose", "Reshape", "MatMul", "Gather", "Identity"))
 def einsum(context: TranslationContext) -> list[str | None]:
     """Products of tensors, summed over labels, in the notation of ``numpy.einsum``.
@@ -94,6 +107,7 @@ def einsum(context: TranslationContext) -> list[str | None]:
     written, arrow, result = equation.partition("->")
     operands = written.split(",")
     ranks = [context.rank(tensor) for tensor in tensors]
+    _check_labels(context, operands, ranks)
     most = max(
         rank - len(text) + 3 if "..." in text else 0
         for text, rank in zip(operands, ranks, strict=True)

@@ -305,10 +305,12 @@ def _above_both(
         for limit in (absolute, relative)
     ]
     scaled = context.onnx.mul([limits[1], largest])
-    return _count_above(context, values, context.onnx.max([limits[0], scaled]))
+    # Paddle compares by >: an absolute tolerance that is NaN gives way to the relative one.
+    is_larger = context.onnx.greater([limits[0], scaled])
+    return _count_above(context, values, context.onnx.where([is_larger, limits[0], scaled]))
 
 
-@translator("matrix_rank_tol", emits=(*_RANK, "Max", "Reshape"))
+@translator("matrix_rank_tol", emits=(*_RANK, "Where", "Reshape"))
 def matrix_rank_tol(context: TranslationContext) -> str:
     """`matrix_rank` with a tensor as tolerance."""
     values, largest, own = _spectrum(context)
@@ -317,7 +319,7 @@ def matrix_rank_tol(context: TranslationContext) -> str:
     return _above_both(context, values, largest, absolute, context.const_like(relative, values))
 
 
-@translator("matrix_rank_atol_rtol", emits=(*_RANK, "Max", "Reshape"))
+@translator("matrix_rank_atol_rtol", emits=(*_RANK, "Where", "Reshape"))
 def matrix_rank_atol_rtol(context: TranslationContext) -> str:
     """`matrix_rank` above ``max(atol, rtol * largest)``."""
     values, largest, own = _spectrum(context)

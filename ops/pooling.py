@@ -135,7 +135,11 @@ def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]
 
 def _check_windows(context: TranslationContext) -> None:
     is_global, adaptive = context.attr("global_pooling", 0), context.attr("adaptive", 0)
-    strides = context.ints("strides")
+    kernel, strides = context.ints("kernel_size"), context.ints("strides")
+    if not (is_global or adaptive) and min(kernel, default=1) < 1:
+        raise context.refuse(
+            f"kernel_size {kernel}: windows have 1 element or more along each axis. Set such sizes."
+        )
     if not adaptive and min(strides, default=1) < 1:
         raise context.refuse(f"strides {strides}: windows move by 1 or more. Set such strides.")
     if is_global and adaptive:

@@ -315,6 +315,10 @@ def fake_channel_wise_dequantize_max_abs(context: TranslationContext) -> str:
     """``x * scale / levels`` for each index of an axis; a second scale is for all elements."""
     x, scales = context.input("x"), context.inputs("scales")
     bits = context.ints("quant_bits") or [8]
+    if len(bits) < len(scales):
+        raise context.refuse(
+            f"there are {len(scales)} scales and quant_bits {bits}; give the bits of each scale."
+        )
     if len(scales) == 1:
         return _restored(context, x, scales[0], 2.0 ** (bits[0] - 1) - 1, _channel(context))
     columns = max(int(context.attr("x_num_col_dims", 1)), 1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from paddle_ipu.xla.lowerings.arrays import Inputs, Pair
+from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, lowest_number
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 
@@ -20,6 +20,8 @@ def _best_path(
 ) -> Pair:
     """The Viterbi algorithm: (score of the best path [B], its tags [B, T]); of ties the first.
 
+    As in Paddle, which looks for scores above the lowest number, NaN and -inf count as that number.
+
     Args:
         emissions: scores of the tags, [B, T, N].
         transitions: [from, to].
@@ -30,16 +32,22 @@ def _best_path(
     times = emissions.shape[1]
     by_time = jnp.moveaxis(emissions, 1, 0)
     ends = lengths[:, None]
+    lowest = lowest_number(emissions)
+
+    def compared(scores: jax.Array) -> jax.Array:
+        return jnp.where(scores > lowest, scores, lowest)
+
     alpha = by_time[0] + start + jnp.where(ends == 1, stop, 0)
 
     def step(alpha: jax.Array, item: Pair) -> Pair:
         time, emission = item
-        reached = alpha[:, :, None] + transitions
+        reached = compared(alpha[:, :, None] + transitions)
         best = jnp.argmax(reached, axis=1)
         after = jnp.max(reached, axis=1) + emission + jnp.where(ends == time + 1, stop, 0)
         return jnp.where(time < ends, after, alpha), best
 
     alpha, pointers = lax.scan(step, alpha, (jnp.arange(1, times), by_time[1:]))
+    alpha = compared(alpha)
     last = jnp.argmax(alpha, axis=1)
 
     def back(tag: jax.Array, item: Pair) -> Pair:

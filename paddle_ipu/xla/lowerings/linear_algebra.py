@@ -174,6 +174,44 @@ def qr(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Resu
     return tuple(jnp.linalg.qr(x, mode=mode))
 
 
+@jax.custom_vjp
+def _factors(x: jax.Array) -> Pair:
+    """(L below and U on and above the diagonal, row exchanges counted from 0)."""
+    packed, pivots, _ = lax.linalg.lu(x)
+    return packed, pivots
+
+
+def _factors_forward(x: jax.Array) -> tuple[Pair, Pair]:
+    factors = _factors(x)
+    return factors, factors
+
+
+def _factors_backward(factors: Pair, gradients: Pair) -> Single:
+    # JAX's own derivative multiplies the part of U beside the leading square by that square's
+    # inverse and by the square, which cancels.
+    packed, pivots = factors
+    rows, inner = packed.shape[-2], min(packed.shape[-2:])
+    upper, below = jnp.triu(packed[..., :inner, :]), packed[..., inner:, :inner]
+    square = packed[..., :inner, :inner]
+    lower = jnp.tril(square, -1) + jnp.eye(inner, dtype=packed.dtype)
+    of_upper, of_below = jnp.triu(gradients[0][..., :inner, :]), gradients[0][..., inner:, :inner]
+    of_lower = jnp.tril(gradients[0][..., :inner, :inner], -1)
+    solve = functools.partial(lax.linalg.triangular_solve, square, transpose_a=True)
+    # With M = L^-1 dX of the leading rows and R = M U^-1 of the leading square, dU is the upper
+    # triangle of M - tril(R, -1) U; dL is L tril(R, -1) in the square, dX U^-1 - L triu(R) below.
+    inside = jnp.tril(_transposed(lower) @ of_lower - of_upper @ _transposed(upper), -1)
+    inside -= jnp.triu(_transposed(below) @ of_below)
+    of_rows = of_upper.at[..., :inner].add(solve(inside, left_side=False, lower=False))
+    of_rows = solve(of_rows, left_side=True, lower=True, unit_diagonal=True)
+    if rows > inner:
+        of_rows = jnp.concatenate([of_rows, solve(of_below, left_side=False, lower=False)], axis=-2)
+    order = jnp.argsort(lax.linalg.lu_pivots_to_permutation(pivots, rows), axis=-1)
+    return (jnp.take_along_axis(of_rows, order[..., None], axis=-2),)
+
+
+_factors.defvjp(_factors_forward, _factors_backward)
+
+
 @lowering("ai.paddle_ipu", "Lu")
 def lu(
     context: LoweringContext, inputs: Inputs, attributes: Attributes
@@ -182,7 +220,7 @@ def lu(
 
     Exchanges are counted from 1. Info is the first i with ``U[i, i] == 0``, counted from 1, or 0.
     """
-    packed, pivots, _ = lax.linalg.lu(jnp.asarray(inputs[0]))
+    packed, pivots = _factors(jnp.asarray(inputs[0]))
     is_zero = jnp.diagonal(packed, axis1=-2, axis2=-1) == 0
     first = jnp.argmax(is_zero, axis=-1) if is_zero.shape[-1] else jnp.zeros(is_zero.shape[:-1])
     info = jnp.where(is_zero.any(-1), first + 1, 0).astype(jnp.int32)

@@ -10,7 +10,7 @@ from paddle_ipu.xla.lowerings.arrays import Inputs, Pair
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
 _NO_DISTANCE = 1e-6
-"""Distances below it match nothing, as in Paddle."""
+"""Distances below it, and NaN, match nothing, as in Paddle."""
 
 _Matches = tuple[jax.Array, jax.Array, jax.Array]
 """Distances [R, C], -1 where matched already; the row and the distance of each column."""
@@ -38,7 +38,7 @@ def bipartite_match(context: LoweringContext, inputs: Inputs, attributes: Attrib
     """
     distances = jnp.asarray(inputs[0])
     rows, columns = distances.shape
-    usable = jnp.where(distances < _NO_DISTANCE, -1.0, distances)
+    usable = jnp.where(distances >= _NO_DISTANCE, distances, -1.0)
 
     def step(state: _Matches, _: None) -> tuple[_Matches, None]:
         left, row_of, distance_of = state

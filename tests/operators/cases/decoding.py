@@ -8,7 +8,7 @@ import numpy as np
 import paddle
 
 from tests.operators.cases.one_operator import call
-from tests.operators.operator_case import Array, CaseTable, integers, normal, uniform
+from tests.operators.operator_case import Array, CaseTable, floats, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -75,6 +75,17 @@ _add(
     t=normal(6, 4, seed=1),
     n=np.asarray([5, 3, 1]),
     m=integers(3, 5, high=4),
+)
+_add(
+    "crf_decoding",
+    lambda x, t, n: _crf(x, t, n),
+    label="scores that are no numbers",
+    x=floats(
+        [[-1.5, 0.5], [2.5, 0.0], [np.nan, -0.25], [3.0, -np.inf], [-1.0, 0.25]],
+        [[np.nan, 1.0], [0.5, np.inf], [0.5, np.nan], [np.nan, np.nan], [1.0, 2.0]],
+    ),
+    t=normal(4, 2, seed=1),
+    n=np.asarray([5, 4]),
 )
 TABLE.refuse(
     "crf_decoding",

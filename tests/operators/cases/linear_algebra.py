@@ -285,6 +285,14 @@ _add(
 _add("lu", lambda x: [*paddle.linalg.lu(x)], gradient=("x",), label="tall", x=normal(5, 3, seed=2))
 _add("lu", lambda x: [*paddle.linalg.lu(x)], gradient=("x",), label="wide", x=normal(3, 5, seed=3))
 _add(
+    "lu",
+    lambda x, y: [*paddle.linalg.lu(x), *paddle.linalg.lu(y)],
+    gradient=("x", "y"),
+    label="factors of very different sizes",
+    x=floats([-4e-5, 2e6, 1e6, -3e6]),
+    y=floats([1e-4, 2.0, 3e4, 5.0], [0.5e-4, 1.0, 2.0, 1e5]),
+)
+_add(
     "lu_unpack",
     lambda x: [*paddle.linalg.lu_unpack(*paddle.linalg.lu(x))],
     gradient=("x",),
@@ -446,6 +454,19 @@ _add(
     y=_positive(4, 4),
     t=floats(1.5),
     s=floats(0.5, 2.5),
+)
+_add(
+    "matrix_rank_tol",
+    lambda x, y, t, s: [
+        paddle.linalg.matrix_rank(x, t),
+        paddle.linalg.matrix_rank(y, s, hermitian=True),
+    ],
+    label="no tolerance",
+    since=_RANKS,
+    x=_rectangular(2, 4, 3),
+    y=_positive(4, 4),
+    t=floats(1.5, np.nan),
+    s=floats(np.nan),
 )
 _add(
     "matrix_rank_atol_rtol",

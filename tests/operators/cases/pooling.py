@@ -138,6 +138,12 @@ TABLE.refuse(
     "kernel ignores adaptive",
     x=_IMAGE,
 )
+TABLE.refuse(
+    "pool2d",
+    lambda x: vision_by_operator.pool2d(x, 0, "max"),
+    r"kernel_size \[0, 0\]: windows have 1 element or more",
+    x=_IMAGE,
+)
 _add(
     "max_pool2d_with_index",
     lambda x: [

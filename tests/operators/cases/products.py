@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import paddle
 
+from tests.operators.cases.one_operator import call
 from tests.operators.operator_case import CaseTable, Since, integers, normal, uniform
 
 TABLE = CaseTable()
@@ -186,4 +188,18 @@ _einsum(
     x=normal(2, 3),
     y=normal(3, 4, seed=1),
     z=normal(4, 2, seed=2),
+)
+TABLE.refuse(
+    "einsum",
+    lambda x, y: call(
+        "einsum",
+        [[x, y], "ij,jk->ik"],
+        {"Operands": [x, y]},
+        {"Out": x.dtype},
+        equation="ij,jk->ik",
+    )[0],
+    r"equation 'ij,jk->ik' is for other operands than 2 with \[0, 0\] axes; give each",
+    since=Since("3.0", "Paddle 2.6 refuses the equation"),
+    x=np.float32(2.0),
+    y=np.float32(0.5),
 )

@@ -369,6 +369,14 @@ _add(
     t=uniform(4, seed=1),
     o=floats(0.5),
 )
+TABLE.refuse(
+    "fake_channel_wise_dequantize_max_abs",
+    lambda x, s, o: _by_channel(x, [s, o], [8], 0, 1),
+    r"there are 2 scales and quant_bits \[8\]; give the bits of each scale",
+    x=normal(3, 4),
+    s=uniform(4),
+    o=floats(0.5),
+)
 _add(
     "dequantize_abs_max",
     lambda x, y, s: [

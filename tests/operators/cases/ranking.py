@@ -94,3 +94,9 @@ _add(
     y=uniform(5, 3, low=0.0, high=1.0, seed=1),
     z=floats([0.0, 0.5, 0.5], [0.5, 0.5, 0.0], [0.0, 0.0, 1e-7]),
 )
+_add(
+    "bipartite_match",
+    lambda x: [*_match(x, "bipartite", 0.5), *_match(x, "per_prediction", 0.5)],
+    label="distances that are no numbers",
+    x=floats([np.nan, 0.5, 2.0, np.nan], [0.75, np.nan, np.inf, 0.6], [0.9, 0.6, -np.inf, np.nan]),
+)
