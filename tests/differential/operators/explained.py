@@ -197,8 +197,9 @@ ROWS = (
     ),
     Explained(
         "viterbi_decode",
-        r"infinity[\s\S]*got -inf, expected -3\.4028",
-        "a score below float32's range: Paddle's kernel begins its maximum with the lowest number",
+        r"with (infinities|NaN)",
+        "Paddle's kernel multiplies the scores of a sequence's tags by 0 where it goes on: a tag "
+        "whose score was infinite or NaN is NaN from then on",
     ),
     Explained(
         "lgamma|gammaln",
@@ -223,7 +224,7 @@ ROWS = (
         "the slopes of asinh and acosh have a root too",
     ),
     Explained(
-        "abs|hardswish|logsigmoid",
+        "abs|hardswish|logsigmoid|softshrink",
         r"NaN[\s\S]*expected nan[\s\S]*with (infinities|huge numbers)",
         "Paddle's formula multiplies infinity by 0, or takes it from itself: the slope of |x| is "
         "x / |x|. Ours is the limit",
@@ -348,6 +349,29 @@ ROWS = (
         "p_norm",
         r"of a gradient[\s\S]*porder = \S+e-",
         "the gradient of a norm that is infinite",
+    ),
+    Explained(
+        "p_norm|dist",
+        r"of a gradient[\s\S]*\b(porder|p) = -?inf[\s\S]*with infinities",
+        "the gradient of a largest or smallest magnitude that is infinite: ours is 0",
+    ),
+    Explained(
+        "p_norm|dist",
+        r"numbers of \w+ of a gradient[\s\S]*\n    x: [^\n]*e[-+]\d\d[\s\S]*"
+        r"\b(porder|p) = (?!-?(1\.0|2\.0|inf))",
+        "Paddle adds epsilon to a power of the norm, which counts beside a small one; powers of "
+        "large sums magnify what float32 rounds off 1 / p",
+    ),
+    Explained(
+        "pool2d|pool3d",
+        r"(NaN|infinity)[\s\S]*pooling_type = 'avg'[\s\S]*with huge numbers",
+        "which terms of a sum beyond the range meet first: ours adds along one axis after another",
+    ),
+    Explained(
+        "qr",
+        r"of a gradient[\s\S]*: gather_nd\n[^\n]*\n    index: \w+\[\d+, 1\] "
+        r"\[\[(-?\d+)\](, \[\1\])+\]\n\d+: qr",
+        "a matrix of equal rows: R has no inverse, of which the gradient is made",
     ),
     Explained(
         "matmul",

@@ -142,7 +142,7 @@ class _Search:
         if not same_bits(again.results, answer.results):
             return Verdict("undefined in Paddle")
         # XLA's code, as an IPU, takes denormals for zeros, and float64 is computed in float32.
-        narrow = self.paddle.answers([case, single], flush=True)
+        narrow = self.paddle.answers([case, single, without_denormals(single)], flush=True)
         if normal.refused or narrow[0].refused:
             return Verdict("refused by Paddle")
         answers = [answer, normal, *narrow]
