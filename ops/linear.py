@@ -7,6 +7,7 @@ import numpy as np
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
+from paddle_ipu.ops.result_types import written_as
 
 
 @translator("matmul", emits=("MatMul", "Transpose"))
@@ -172,16 +173,21 @@ def kron(context: TranslationContext) -> str:
     return context.reshape(products, [a * b for a, b in zip(left, right, strict=True)])
 
 
-@translator("reduce_as", emits=("ReduceSum", "Identity"))
+@translator("reduce_as", emits=("ReduceSum", "Identity", "Cast"))
 def reduce_as(context: TranslationContext) -> str:
-    """``x`` summed to the shape of ``target``: the reverse of broadcasting."""
+    """``x`` summed to the shape of ``target``: the reverse of broadcasting.
+
+    Sums of booleans and of small integers are int64.
+    """
     x = context.input("x")
     shape = context.shape(x)
     target = dialect.dims_of(context.values("target")[0])
     extra = len(shape) - len(target)
     ones = [axis for axis in range(extra, len(shape)) if shape[axis] != target[axis - extra]]
+    if not (ones or extra):
+        written_as(context, 0, dialect.dtype_name(context.values("x")[0]))
+        return context.onnx.identity([x])
+    x = context.cast(x, context.output_dtype())
     if ones:
         x = context.onnx.reducesum([x], ones, 1)
-    if extra:
-        return context.onnx.reducesum([x], list(range(extra)), 0)
-    return x if ones else context.onnx.identity([x])
+    return context.onnx.reducesum([x], list(range(extra)), 0) if extra else x

@@ -116,6 +116,24 @@ _add(
     whole=normal(2, 3, 4, seed=1),
 )
 _add(
+    "reduce_as",
+    lambda x, b, y, z: [
+        found
+        for each in (x, b)
+        for found in (
+            paddle.reduce_as(each, paddle.cast(y, each.dtype)),
+            paddle.reduce_as(each, paddle.cast(z, each.dtype)),
+            paddle.reduce_as(each, each),
+        )
+    ],
+    label="integers and booleans",
+    since=Since("3.0", "the function does not exist"),
+    x=np.asarray([[2147483646, 1], [0, 1]], np.int32),
+    b=np.asarray([[True, True], [False, True]]),
+    y=np.zeros((), np.float32),
+    z=np.zeros((2, 1), np.float32),
+)
+_add(
     "trace",
     lambda x, y, i: [
         paddle.trace(x),
