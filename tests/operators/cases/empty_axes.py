@@ -133,8 +133,9 @@ for _label, _shape, _image in (
          since=Since("3.3", "the number of elements makes no difference"))  # fmt: skip
 
 for _matrices in ((0, 3, 2), (2, 0, 3)):
+    _label = "of " + " x ".join(map(str, _matrices))
     _add("svd", lambda x: [paddle.linalg.svd(x, full_matrices=True)[1], x * 2], gradient=("x",),
-         label="of " + " x ".join(map(str, _matrices)), since=_EMPTY, x=_none(*_matrices))  # fmt: skip
+         label=_label, since=_EMPTY, x=_none(*_matrices))  # fmt: skip
 
 # Pooling of no image, and of no pixel.
 for _shape in ((0, 3, 7, 7), (2, 0, 7, 7), (2, 3, 0, 7)):
