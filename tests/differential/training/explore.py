@@ -235,6 +235,7 @@ class _Programs:
         self._built = sides.built_for(training)
         self._rewind = sides.rewinder(self._built.scheduler)
         self._on_paddle = sides.OnPaddle(training)
+        self._compiled: sides.Compiled | None = None
         self._folder, self._on_ipu = folder, on_ipu
 
     def tried(self, training: Training) -> Outcome:
@@ -247,10 +248,10 @@ class _Programs:
         except Exception as error:
             return _refused(error)
         self._on_ipu()
-        cache = self._folder / "cache"
         try:
-            got = sides.OnIpu(training, self._built, scope, self._folder, cache).train()
+            got = self._by_ipu(training, scope, start)
         except Exception as error:
+            self._compiled = None
             if _is_honest(error):
                 return Outcome("not supported", _line(error), str(error))
             return Outcome("fails", f"{type(error).__name__}: {_line(error)}", _trace(error))
@@ -276,6 +277,14 @@ class _Programs:
             return Outcome("explained", reason)
         lines = [f"{name}: {what}" for name, what in wrong.items()]
         return Outcome("differs", training.optimizer.name, "\n".join(lines))
+
+    def _by_ipu(self, training: Training, scope: Any, start: Arrays) -> Arrays:
+        if self._compiled is None:
+            cache = self._folder / "cache"
+            self._compiled = sides.Compiled(training, self._built, scope, cache)
+        else:
+            self._compiled.begin(start)
+        return sides.OnIpu(training, self._compiled, self._folder).train()
 
     def _in_double(self, training: Training, start: Arrays) -> list[Arrays]:
         """Paddle's results in double precision, where its kernels are there for it."""

@@ -107,6 +107,8 @@ class OnPaddle:
         oracle.begin(nudge(dict(start)) if nudge else start, nudge)
         results = Results()
         for run in range(training.runs):
+            if run == training.resume:
+                oracle.resume()
             losses = []
             feed = feed_of(training, run)
             rows = training.micro * training.parts
@@ -157,13 +159,27 @@ def _written(built: Built, start: Mapping[str, np.ndarray]) -> Any:
     return scope
 
 
-class _Whole:
+class _Oracle:
+    """What the two ways to train by Paddle's executor have in common."""
+
+    def _schedule(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
+        self._rewind = rewinder(scheduler)
+
+    def resume(self) -> None:
+        """Has a new scheduler go on: not all of them come to where they were."""
+        if self.scheduler is not None:
+            state = self.scheduler.state_dict()
+            self._rewind()
+            self.scheduler.set_state_dict(state)
+
+
+class _Whole(_Oracle):
     """One program that does it all; an update has one micro-batch."""
 
     def __init__(self, training: Training) -> None:
         self._built = whole(training, on_ipu=False)
-        self.scheduler = self._built.scheduler
-        self._rewind = rewinder(self.scheduler)
+        self._schedule(self._built.scheduler)
         self._executor = paddle.static.Executor(paddle.CPUPlace())
 
     def begin(self, start: Mapping[str, np.ndarray], _: Nudge | None) -> None:
@@ -178,7 +194,7 @@ class _Whole:
         return float(np.mean(found[0]))
 
 
-class _InParts:
+class _InParts(_Oracle):
     """Gradients of each micro-batch, joined by NumPy, and a program that updates by them.
 
     Each replica has a scope, because it keeps what its forward pass writes.
@@ -195,8 +211,7 @@ class _InParts:
         self._update = update(training, trained)
         self._trained = [str(name) for name in parameters.values()]
         self._variables = variables(self._backward.main)
-        self.scheduler = self._update.scheduler
-        self._rewind = rewinder(self.scheduler)
+        self._schedule(self._update.scheduler)
         self._executors = [paddle.static.Executor(paddle.CPUPlace()) for _ in range(2)]
 
     def begin(self, start: Mapping[str, np.ndarray], nudge: Nudge | None) -> None:
@@ -277,25 +292,50 @@ def options_of(training: Training) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, config
 
 
+class Compiled:
+    """A program compiled for the IPU.
+
+    Args:
+        training: what it is of.
+        built: the program.
+        scope: of it.
+        cache: folder of compiled programs.
+
+    Attributes:
+        program: what ``compile`` returned.
+    """
+
+    def __init__(self, training: Training, built: Program, scope: Any, cache: Path) -> None:
+        options, config = options_of(training)
+        options |= {"enable_engine_caching": True, "cache_path": str(cache)}
+        self.built, self.scope, self.cache = built, scope, cache
+        self.strategy = strategy(options, **config)
+        compiler = paddle.static.IpuCompiledProgram(
+            built.main, scope=scope, ipu_strategy=self.strategy
+        )
+        self.program = compiler.compile(FEEDS, built.fetches)
+
+    def begin(self, start: Mapping[str, np.ndarray]) -> None:
+        """Starts again from other variables."""
+        for name, array in start.items():
+            write(self.scope, name, array)
+        self.program.weights_from_host()
+
+
 class OnIpu:
     """A training on the IPU Model.
 
     Args:
         training: what is run.
-        built: its program.
-        scope: of that.
+        compiled: its program.
         folder: for checkpoints.
-        cache: folder of compiled programs.
     """
 
-    def __init__(
-        self, training: Training, built: Program, scope: Any, folder: Path, cache: Path
-    ) -> None:
-        self._training, self._folder, self._cache = training, folder, cache
-        self._built, self._scope = built, scope
+    def __init__(self, training: Training, compiled: Compiled, folder: Path) -> None:
+        self._training, self._folder = training, folder
+        self._compiled = compiled
         self._executor = paddle.static.Executor(paddle.IPUPlace())
         self._results = Results()
-        self._compile()
 
     def train(self) -> Arrays:
         """Every fetch of all micro-batches, and the variables after them."""
@@ -308,28 +348,21 @@ class OnIpu:
                 loss = self._by_paddle(feed)
             else:
                 loss = self._run(feed)
-            if self._built.scheduler is not None:
-                step(self._built.scheduler, loss)
+            if self._compiled.built.scheduler is not None:
+                step(self._compiled.built.scheduler, loss)
             if run + 1 == training.evaluate:
                 self._evaluate(feed)
-        self._program.weights_to_host()
-        for name in self._built.kept:
-            self._results.add(name, read(self._scope, name))
+        self._compiled.program.weights_to_host()
+        for name in self._compiled.built.kept:
+            self._results.add(name, read(self._compiled.scope, name))
         return self._results.joined()
 
-    def _compile(self) -> None:
-        options, config = options_of(self._training)
-        options |= {"enable_engine_caching": True, "cache_path": str(self._cache)}
-        self._strategy = strategy(options, **config)
-        compiler = paddle.static.IpuCompiledProgram(
-            self._built.main, scope=self._scope, ipu_strategy=self._strategy
-        )
-        self._program = compiler.compile(FEEDS, self._built.fetches)
-
     def _run(self, feed: Feed) -> float:
-        found = self._executor.run(self._program, feed=feed, fetch_list=self._built.fetches)
-        axes = tuple(dict(self._program.axes).values())
-        for name, array in zip(self._built.values, found, strict=True):
+        found = self._executor.run(
+            self._compiled.program, feed=feed, fetch_list=self._compiled.built.fetches
+        )
+        axes = tuple(dict(self._compiled.program.axes).values())
+        for name, array in zip(self._compiled.built.values, found, strict=True):
             assert array.shape[: len(axes)] == axes, (name, array.shape, axes)
             for part in array.reshape(-1, *array.shape[len(axes) :]):
                 self._results.add(name, part)
@@ -341,35 +374,37 @@ class OnIpu:
         executor = paddle.static.Executor(paddle.CPUPlace())
         for number in range(self._training.batches):
             batch = {name: array[number * rows :][:rows] for name, array in feed.items()}
-            with paddle.static.scope_guard(self._scope):
-                found = executor.run(self._built.main, feed=batch, fetch_list=self._built.fetches)
-            for name, array in zip(self._built.values, found, strict=True):
+            with paddle.static.scope_guard(self._compiled.scope):
+                found = executor.run(
+                    self._compiled.built.main, feed=batch, fetch_list=self._compiled.built.fetches
+                )
+            for name, array in zip(self._compiled.built.values, found, strict=True):
                 self._results.add(name, array)
             losses.append(np.mean(found[0]))
         return float(np.mean(losses))
 
     def _evaluate(self, feed: Feed) -> None:
         """A run that changes nothing."""
-        self._strategy.set_options({"runtime_options.enable_eval": True})
-        self._executor.run(self._program, feed=feed, fetch_list=self._built.fetches)
-        self._strategy.set_options({"runtime_options.enable_eval": False})
+        self._compiled.strategy.set_options({"runtime_options.enable_eval": True})
+        self._executor.run(
+            self._compiled.program, feed=feed, fetch_list=self._compiled.built.fetches
+        )
+        self._compiled.strategy.set_options({"runtime_options.enable_eval": False})
 
     def _resume(self) -> None:
         """Goes on with another program in another scope, by a checkpoint."""
-        training, before, path = self._training, self._built, str(self._folder / "checkpoint")
+        training, before, path = self._training, self._compiled, str(self._folder / "checkpoint")
         if training.moved:
-            self._training = replace(training, stages=1, pipelining=False, average=False)
-        built = built_for(self._training)
-        scope = scope_of(built, self._training, training.seed + 1)
-        source, self._built = self._scope, built
+            training = replace(training, stages=1, pipelining=False, average=False)
+        built = built_for(training)
+        scope = scope_of(built, training, training.seed + 1)
         if training.early:
-            self._scope = scope
-            self._compile()
-        with paddle.static.scope_guard(source):
+            self._compiled = Compiled(training, built, scope, before.cache)
+        with paddle.static.scope_guard(before.scope):
             if training.way == "state_dict":
-                paddle.save(before.main.state_dict(), path)
+                paddle.save(before.built.main.state_dict(), path)
             else:
-                paddle.static.save(before.main, path)
+                paddle.static.save(before.built.main, path)
         with paddle.static.scope_guard(scope):
             if training.way == "state_dict":
                 built.main.set_state_dict(paddle.load(path))
@@ -378,13 +413,12 @@ class OnIpu:
             else:
                 state = paddle.static.load_program_state(path)
                 paddle.static.set_program_state(built.main, state)
-        if before.scheduler is not None:
+        if before.built.scheduler is not None:
             kept = str(self._folder / "scheduler")
-            paddle.save(before.scheduler.state_dict(), kept)
+            paddle.save(before.built.scheduler.state_dict(), kept)
             built.scheduler.set_state_dict(paddle.load(kept))
         if not training.early:
-            self._scope = scope
-            self._compile()
+            self._compiled = Compiled(training, built, scope, before.cache)
 
 
 def first_variables(built: Program, scope: Any) -> Arrays:
