@@ -75,6 +75,13 @@ def _pivots(random: Random, array: Array, use: Use) -> Array:
     return random.integers(1, size, array.shape, endpoint=True).astype(array.dtype)
 
 
+def _length(random: Random, array: Array, use: Use) -> Array:
+    """Of sequences as the first operand has them: [sequences, steps]."""
+    first = next(iter(use.tensors()))[2].array
+    steps = first.shape[1] if first.ndim > 1 else 1
+    return random.integers(0, steps, array.shape, endpoint=True).astype(array.dtype)
+
+
 def _boxes(random: Random, array: Array, use: Use) -> Array:
     """Left, top, right and bottom, some of them beyond the image; none without an area."""
     if not array.ndim or array.shape[-1] != 4:
@@ -102,6 +109,7 @@ _ROWS: Sequence[tuple[Sequence[str], Sequence[str], Draw]] = (
     (_YOLO_LOSS, ("gt_box", "GTBox", "gt_score", "GTScore"), _share),
     (_YOLO_LOSS, ("gt_label", "GTLabel"), _class),
     (("lu_unpack",), ("y", "Pivots"), _pivots),
+    (("ctc_align",), ("input_length", "InputLength"), _length),
     (_OF_BOXES, _BOXES, _boxes),
     (_OF_BOXES, ("boxes_num", "RoisNum", "rois_num"), _boxes_of_images),
 )

@@ -234,7 +234,7 @@ def _with_new_numbers(random: Random, use: Use) -> Use:
     if random.random() < 0.05:
         return use
     for name, at, tensor in list(use.tensors()):
-        if (use.op, name) in KEPT and random.random() < 0.9:
+        if (use.op, name) in KEPT:
             continue
         array = values.numbers(random, tensor.array.shape, tensor.dtype, tensor.array)
         use = use.with_operand(name, at, replace(tensor, array=array))
@@ -244,7 +244,7 @@ def _with_new_numbers(random: Random, use: Use) -> Use:
 def _within_domains(random: Random, use: Use) -> Use:
     """The same with numbers that the operator takes, where a row of `OPERANDS` says which."""
     for name, at, tensor in list(use.tensors()):
-        if (use.op, name) in OPERANDS and random.random() < 0.9:
+        if (use.op, name) in OPERANDS:
             array = OPERANDS[use.op, name](random, tensor.array, use)
             use = use.with_operand(name, at, replace(tensor, array=array))
     return use

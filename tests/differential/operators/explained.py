@@ -156,16 +156,16 @@ ROWS = (
         "the order of the results, and which of equal numbers are among them, is not defined",
     ),
     Explained(
-        "cross_entropy_with_softmax|(log_)?softmax",
-        r"numbers[\s\S]*(\n    (input|x): [^\n]*(inf|e\+)|expected -64)",
+        "cross_entropy_with_softmax|(log_)?softmax|fused_softmax_mask(_upper_triangle)?",
+        r"(numbers|infinity)[\s\S]*(\n    (input|x|mask): [^\n]*(inf|e\+)|expected -64)",
         "Paddle's kernels for CPUs take a logit for 64 below the largest where it is lower still; "
         "those for GPUs, and ours, do not",
     ),
     Explained(
-        "put_along_axis",
+        "put_along_axis|split",
         r"axis = -",
         "Paddle's kernel does not count axes from the end, its function does before: the kernel "
-        "takes no notice of the index",
+        "takes no notice of the index, or cuts the first axis",
     ),
     Explained(
         "renorm",
@@ -200,6 +200,23 @@ ROWS = (
         r"with (infinities|NaN)",
         "Paddle's kernel multiplies the scores of a sequence's tags by 0 where it goes on: a tag "
         "whose score was infinite or NaN is NaN from then on",
+    ),
+    Explained(
+        "viterbi_decode",
+        r"NaN[\s\S]*with infinities",
+        "the largest of numbers and NaN: Paddle's kernel skips NaN, and an infinite transition may "
+        "be taken from one that is infinite too",
+    ),
+    Explained(
+        "yolo_loss",
+        r"numbers[\s\S]*with NaN",
+        "whether a predicted box that is NaN overlaps others: Paddle's comparisons take the edges "
+        "of the others",
+    ),
+    Explained(
+        "cumprod",
+        r"NaN of a gradient[\s\S]*with infinities",
+        "Paddle's kernel divides the infinite product by each factor again",
     ),
     Explained(
         "lgamma|gammaln",
@@ -324,6 +341,12 @@ ROWS = (
         "fmax|fmin",
         "numbers of int",
         "Paddle's kernels take integers through floats",
+    ),
+    Explained(
+        "cholesky_solve",
+        r"(NaN|infinity)[\s\S]*\n    y: [^\n]*(\b0\.|e-4\d)[],]",
+        "a factor with 0, or a denormal, on its diagonal has no inverse; whether the infinities of "
+        "a solution meet zeros is the kernel's",
     ),
     Explained(
         "cholesky_solve",

@@ -46,7 +46,7 @@ def without_denormals(case: Case) -> Case:
 
 
 def moved(case: Case) -> Iterator[Case]:
-    """The case with numbers changed in float32's last bit, some up and others down."""
+    """The case with finite numbers changed in float32's last bit, some up and others down."""
 
     def of_use(use: Use, random: np.random.Generator, sign: float) -> Use:
         for name, at, tensor in list(use.tensors()):
@@ -54,6 +54,9 @@ def moved(case: Case) -> Iterator[Case]:
                 bounds = random.choice([-np.inf, np.inf], tensor.array.shape) * sign
                 with np.errstate(all="ignore"):
                     array = np.nextafter(tensor.array.astype(np.float32), np.float32(bounds))
+                array = np.where(
+                    np.isfinite(tensor.array) & np.isfinite(array), array, tensor.array
+                )
                 array = array.astype(tensor.array.dtype)
                 use = use.with_operand(name, at, replace(tensor, array=array))
         return use
