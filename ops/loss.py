@@ -171,7 +171,7 @@ def label_smooth(context: TranslationContext) -> str:
     return context.onnx.add([kept, prior])
 
 
-@translator("huber_loss", emits=("Sub", "Abs", "Mul", "Greater", "Where"))
+@translator("huber_loss", emits=("Sub", "Greater", "Neg", "Where", "Less", "Mul"))
 def huber_loss(context: TranslationContext) -> list[str]:
     """``r ** 2 / 2`` where ``|r| <= delta``, else ``delta * (|r| - delta / 2)``; and r.
 
@@ -179,14 +179,16 @@ def huber_loss(context: TranslationContext) -> list[str]:
     """
     x, label = context.input("input"), context.input("label")
     delta = float(context.attr("delta", 1.0))
-    residual = context.onnx.sub([label, x])
-    size = context.onnx.abs([residual])
-    half = context.const_like(0.5, x)
-    near = context.onnx.mul([half, context.onnx.mul([residual, residual])])
+    residual, zero = context.onnx.sub([label, x]), context.const_like(0.0, x)
+    is_positive = context.onnx.greater([residual, zero])
+    size = context.onnx.where([is_positive, residual, context.onnx.neg([residual])])
+    is_near = context.onnx.less([size, context.const_like(delta, x)])
+    # Without residuals that are far away, whose squares have no finite slope.
+    small = context.onnx.where([is_near, residual, zero])
+    near = context.onnx.mul([context.const_like(0.5, x), context.onnx.mul([small, small])])
     less = context.onnx.sub([size, context.const_like(0.5 * delta, x)])
     far = context.onnx.mul([context.const_like(delta, x), less])
-    is_far = context.onnx.greater([size, context.const_like(delta, x)])
-    return [context.onnx.where([is_far, far, near]), residual]
+    return [context.onnx.where([is_near, near, far]), residual]
 
 
 @translator("bce_loss", emits=("Log", "Sub", "Mul", "Max", "Add", "Neg", "Div", "graphcore.Detach"))

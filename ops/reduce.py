@@ -46,7 +46,11 @@ def _reduce(paddle_name: str, builder_name: str, op_type: str, axes: str, keep: 
     # A sum widens booleans and small integers; a mean of booleans is a boolean.
     casts = {"sum": ("Cast",), "mean": ("Cast", "ReduceMax")}.get(paddle_name, ())
 
-    @translator(paddle_name, emits=(op_type, "Identity", *casts))
+    limits = {
+        "logsumexp": "of an infinity infinite, as the limit; Paddle's CPU kernel gives NaN",
+    }.get(paddle_name, "")
+
+    @translator(paddle_name, emits=(op_type, "Identity", *casts), limits=limits)
     def translate(context: TranslationContext) -> str:
         x = context.input("x")
         if paddle_name == "mean" and context.dtype(x) == "bool":

@@ -214,6 +214,22 @@ ROWS = (
         "of the others",
     ),
     Explained(
+        "logsumexp",
+        r"NaN[\s\S]*(with infinities|got -?inf)",
+        "Paddle's kernel subtracts the largest number from itself, which is NaN of an infinity; "
+        "ours is the limit",
+    ),
+    Explained(
+        "(bi|tri)?linear_interp(_v2)?|bicubic_interp(_v2)?",
+        r"NaN[\s\S]*with infinities",
+        "a weight that is 0 but for rounding, times infinity",
+    ),
+    Explained(
+        "lp_pool2d",
+        r"of a gradient[\s\S]*\n    x: [^\n]*e-[234]\d",
+        "the gradient of a norm whose powers are too small for float32",
+    ),
+    Explained(
         "cumprod",
         r"NaN of a gradient[\s\S]*with infinities",
         "Paddle's kernel divides the infinite product by each factor again",
@@ -344,7 +360,7 @@ ROWS = (
     ),
     Explained(
         "cholesky_solve",
-        r"(NaN|infinity)[\s\S]*\n    y: [^\n]*(\b0\.|e-4\d)[],]",
+        r"(NaN|infinity)[\s\S]*\n    y: [^\n]*(\b0\.|e-4\d) *[],]",
         "a factor with 0, or a denormal, on its diagonal has no inverse; whether the infinities of "
         "a solution meet zeros is the kernel's",
     ),

@@ -235,6 +235,14 @@ _add(
     y=floats(0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
 )
 _add(
+    "huber_loss",
+    lambda x, y: F.smooth_l1_loss(x, y, reduction="none", delta=0.5),
+    gradient=("x", "y"),
+    label="far away",
+    x=floats(1.0, 2.0, np.nan, np.inf, 1e30),
+    y=floats(np.inf, -np.inf, 1.0, 1.0, -1e30),
+)
+_add(
     "bce_loss",
     lambda x, y: [F.binary_cross_entropy(x, y), F.binary_cross_entropy(x, y, reduction="none")],
     gradient=("x",),
