@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -45,13 +45,19 @@ def feed_of(training: Training, run: int) -> Feed:
     return {"x": x, "labels": labels, "targets": targets}
 
 
-def forward(training: Training, placed: bool, sparse: bool = True) -> dict[str, Any]:
+def forward(
+    training: Training,
+    placed: bool,
+    sparse: bool = True,
+    after_layer: Callable[[Any], Any] = lambda x: x,
+) -> dict[str, Any]:
     """Feeds, layers and loss in the program that is being built.
 
     Args:
         training: what is built.
         placed: whether layers are under ``ipu_shard_guard``.
         sparse: whether gradients may be of rows alone.
+        after_layer: what is done to the result of each.
     """
     source = SOURCES.make(training.source)
     rows = training.micro if training.fixed else -1
@@ -69,7 +75,7 @@ def forward(training: Training, placed: bool, sparse: bool = True) -> dict[str, 
             if index == 0 and source.words:
                 x = nn.Embedding(source.words, 4)(x)
             for layer in training.layers[index * count // stages : (index + 1) * count // stages]:
-                x = LAYERS.make(layer, network, x)
+                x = after_layer(LAYERS.make(layer, network, x))
             if index == stages - 1:
                 scores = scores_of(training.loss, x)
                 loss = loss_of(training.loss, network, scores, labels, targets)
@@ -147,19 +153,39 @@ def _is_sparse(gradient: Any) -> bool:
     return bool(gradient.is_selected_row_type())
 
 
-def backward(training: Training) -> tuple[Built, dict[str, str]]:
-    """Forward and backward of a micro-batch, and the trained parameter of each gradient's name."""
-    parameter_of: dict[str, str] = {}
+@dataclass
+class Backward(Built):
+    """Forward and backward of a micro-batch.
+
+    Attributes:
+        trained: the parameter of each gradient's name.
+        factors: shapes of feeds that layers' results are multiplied by, by name; ones change
+            nothing.
+    """
+
+    trained: dict[str, str] = field(default_factory=dict)
+    factors: dict[str, list[int]] = field(default_factory=dict)
+
+
+def backward(training: Training) -> Backward:
+    """Forward and backward of a micro-batch of a training."""
+    trained: dict[str, str] = {}
+    factors: dict[str, list[int]] = {}
+
+    def with_factor(x: Any) -> Any:
+        name = f"factor_{len(factors)}"
+        factors[name] = [1, *x.shape[1:]]
+        return x * paddle.static.data(name, factors[name])
 
     def make() -> tuple[list[str], dict[str, Any], Any]:
-        values = forward(training, placed=False, sparse=False)
+        values = forward(training, placed=False, sparse=False, after_layer=with_factor)
         pairs = paddle.static.append_backward(values["loss"], trained_of(training))
         pairs = [each for each in pairs if each[1] is not None]
         found = gradients_of(pairs)
-        parameter_of.update({f"{GRADIENT}{p.name}": p.name for p, _ in pairs})
+        trained.update({f"{GRADIENT}{p.name}": p.name for p, _ in pairs})
         return FEEDS, {**values, **found}, None
 
-    return build(make), parameter_of
+    return Backward(**vars(build(make)), trained=trained, factors=factors)
 
 
 def update(training: Training, trained: Mapping[str, Any]) -> Built:

@@ -202,7 +202,8 @@ class _InParts(_Oracle):
 
     def __init__(self, training: Training) -> None:
         self._training, self._float = training, np.dtype(paddle.get_default_dtype())
-        self._backward, parameters = backward(training)
+        self._backward = backward(training)
+        parameters = self._backward.trained
         self._gradients = {
             name: parameters[name] for name in self._backward.values if name in parameters
         }
@@ -229,7 +230,11 @@ class _InParts(_Oracle):
         sums = {name: np.float64(0.0) for name in self._trained}
         for number in range(training.parts):
             rows = slice(number * training.micro, (number + 1) * training.micro)
-            part = {name: self._of_width(array[rows]) for name, array in batch.items()}
+            part = {name: array[rows] for name, array in batch.items()}
+            for name, shape in self._backward.factors.items():
+                ones = np.ones(shape, np.float32)
+                part[name] = self._nudge({name: ones})[name] if self._nudge else ones
+            part = {name: self._of_width(array) for name, array in part.items()}
             with paddle.static.scope_guard(self._scopes[number % len(self._scopes)]):
                 found = self._executors[0].run(
                     self._backward.main, feed=part, fetch_list=self._backward.fetches

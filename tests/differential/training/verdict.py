@@ -1,8 +1,9 @@
 """Whether two runs of a training differ by more than rounding.
 
 Two right evaluations differ in their roundings, and a training magnifies that by a factor that no
-fixed tolerance knows. So Paddle trains again from numbers that are changed in their last place, and
-in double precision, which shows where a kernel itself is off, as ``exp(x) - 1`` of small numbers.
+fixed tolerance knows. So Paddle trains again with weights, feeds, layers' results and gradients
+that are changed in their last place, and in double precision, which shows where a kernel itself is
+off, as ``exp(x) - 1`` of small numbers.
 With ``y`` its plain result, ``y_k`` those of the others and ``g`` that of the IPU,
 
     |g - y| <= FACTOR * max_k |y_k - y| + LEAST * |y|     (Euclidean norms of whole tensors).
