@@ -224,23 +224,19 @@ def lu_solve(context: TranslationContext) -> str:
     "lstsq",
     emits=("paddle_ipu.LeastSquares", "paddle_ipu.Svd", "MatMul", "Sub", "ReduceSumSquare",
            "ReduceMax", "Mul", "Greater", "Cast", "ReduceSum"),
-    limits="driver gels has no rank, and its matrix must have the full one",
+    limits="residuals are given whatever the rank; driver gels needs full rank and gives no rank",
 )  # fmt: skip
 def lstsq(context: TranslationContext) -> list[str | None]:
     """The least-squares solution, the sums of squared residuals, the rank and the singular values.
 
     Residuals are given for more rows than columns; rank and singular values by the driver, as in
-    Paddle.
+    Paddle. Singular values up to ``rcond`` of the largest are none, but for driver gels.
     """
     x, y = context.input("x"), context.input("y")
     rows, columns = context.shape(x)[-2:]
     driver = str(context.attr("driver", "gels"))
-    attributes, relative = {}, 0.0
-    if driver != "gels":
-        relative = context.number("rcond")
-        relative = relative if relative >= 0 else float(np.finfo(np.float32).eps)
-        attributes["rcond"] = relative
-    solution = context.extension("LeastSquares", [x, y], attributes)[0]
+    relative = -1.0 if driver == "gels" else _least_share(driver, context.number("rcond"))
+    solution = context.extension("LeastSquares", [x, y], {"rcond": relative})[0]
     distances: str | None = None
     if rows > columns and context.is_used(1):
         distance = context.onnx.sub([context.onnx.matmul([x, solution]), y])
@@ -252,6 +248,12 @@ def lstsq(context: TranslationContext) -> list[str | None]:
     limit = context.onnx.mul([largest, context.const_like(relative, x)])
     rank = _count_above(context, values, limit, 2)
     return [solution, distances, rank, None if driver == "gelsy" else values]
+
+
+def _least_share(driver: str, rcond: float) -> float:
+    """The share of the largest singular value up to which LAPACK's driver takes one for zero."""
+    is_default = rcond < 0 or (driver == "gelsd" and not 0 < rcond < 1)
+    return float(np.finfo(np.float32).eps) if is_default and driver != "gelsy" else max(rcond, 0.0)
 
 
 def _count_above(context: TranslationContext, values: str, limit: str, result: int = 0) -> str:
