@@ -115,20 +115,20 @@ def norm(context: TranslationContext) -> list[str]:
     return [context.onnx.div([x, length]), context.graphcore.detach([length])]
 
 
-@translator("clip_by_norm", emits=("ReduceL2", "Greater", "Div", "Where", "Mul"))
+@translator("clip_by_norm", emits=("ReduceL2", "Less", "Equal", "Or", "Div", "Where", "Mul"))
 def clip_by_norm(context: TranslationContext) -> str:
     """``x`` scaled down to the L2 norm ``max_norm`` if its norm is larger."""
     x = context.input("x")
     length = context.onnx.reducel2([x], list(range(context.rank(x))), 0)
     limit = context.const_like(float(context.attr("max_norm")), x)
-    factor = context.onnx.where(
-        [
-            context.onnx.greater([length, limit]),
-            context.onnx.div([limit, length]),
-            context.const_like(1.0, x),
-        ]
+    # A length that is NaN is none of both, and leaves nothing as it is.
+    is_within = context.onnx.logical_or(
+        [context.onnx.less([length, limit]), context.onnx.equal([length, limit])]
     )
-    return context.onnx.mul([x, factor])
+    scaled = context.onnx.div([limit, length])
+    return context.onnx.mul(
+        [x, context.onnx.where([is_within, context.const_like(1.0, x), scaled])]
+    )
 
 
 @translator(

@@ -66,13 +66,13 @@ def _normalised_backward(epsilon: float, residuals: _Residuals, gradients: Tripl
     (x, mean, inverse, scale), (of_y, of_mean, of_inverse) = due(residuals, gradients)
     normal, of_normal = (x - mean) * inverse, of_y * scale
     # With n = (x - mean) * inverse and mean(.) over the row, of y alone:
-    # inverse * (of_n - mean(of_n) - n * mean(of_n * n)). The other results add the first share.
+    # inverse * (of_n - mean(of_n) - n * mean(of_n * n)). The other results add the shares.
     along = jnp.mean(of_normal * normal, axis=-1, keepdims=True)
-    share = of_mean / inverse - of_inverse * inverse * normal
-    share = share / x.shape[-1] - jnp.mean(of_normal, axis=-1, keepdims=True)
+    share = of_inverse * inverse * normal / x.shape[-1]
+    share = share + jnp.mean(of_normal, axis=-1, keepdims=True)
     rows = tuple(range(x.ndim - 1))
     return (
-        inverse * (of_normal - normal * along + share),
+        inverse * (of_normal - normal * along - share) + of_mean / x.shape[-1],
         jnp.sum(of_y * normal, axis=rows),
         jnp.sum(of_y, axis=rows),
     )

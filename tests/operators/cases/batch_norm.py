@@ -59,6 +59,16 @@ for _label, _dims in {
         **_STATISTICS,
         **_WEIGHTS,
     )
+for _training in (False, True):
+    _add(
+        "batch_norm",
+        lambda x, m, v, w, b, training=_training: F.batch_norm(x, m, v, w, b, training=training),
+        gradient=("x", "w", "b"),
+        label=f"infinities and NaN stay in their channel, {'batch' if _training else 'running'}",
+        x=normal(4, 3) + np.asarray([[0] * 3, [np.inf, 0, np.nan], [0] * 3, [0] * 3], np.float32),
+        **_STATISTICS,
+        **_WEIGHTS,
+    )
 for _layout, _dims in {"NLC": (4, 5, 3), "NHWC": (2, 4, 5, 3), "NDHWC": (2, 2, 3, 4, 3)}.items():
     _add(
         "batch_norm",

@@ -14,6 +14,18 @@ _add = TABLE.add
 _IMAGE = normal(2, 4, 6, 7)
 
 
+def _with(array: Array, numbers: dict[tuple[int, ...], float]) -> Array:
+    for at, number in numbers.items():
+        array[at] = number
+    return array
+
+
+_BROKEN = _with(
+    normal(2, 4, 2, 3), {(0, 1, 1, 1): np.inf, (1, 0, 0, 2): np.nan, (1, 3, 0, 0): -np.inf}
+)
+"""Images of which some channels of some samples have numbers that are none."""
+
+
 def _group_norm(x: Array, groups: int) -> Array:
     apart = x.reshape(x.shape[0], groups, -1)
     variance = apart.var(axis=-1, keepdims=True)
@@ -76,6 +88,33 @@ _add(
     gradient=("x", "y", "w", "b"),
     x=_IMAGE,
     y=normal(2, 4, 2, 3, 3),
+    w=uniform(4),
+    b=normal(4),
+)
+_add(
+    "group_norm",
+    lambda x, w, b: vision_by_operator.group_norm(x, 2, w, b),
+    gradient=("x", "w", "b"),
+    label="infinities and NaN stay in their group",
+    x=_BROKEN,
+    w=uniform(4),
+    b=normal(4),
+)
+_add(
+    "instance_norm",
+    lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+    gradient=("x", "w", "b"),
+    label="infinities and NaN stay in their channel",
+    x=_BROKEN,
+    w=uniform(4),
+    b=normal(4),
+)
+_add(
+    "layer_norm",
+    lambda x, w, b: F.layer_norm(x, [4], w, b),
+    gradient=("x", "w", "b"),
+    label="infinities, NaN and huge numbers stay in their row",
+    x=_with(normal(5, 4), {(0, 1): np.inf, (1, 2): np.nan, (2, 0): 1e20, (4, 3): 3e38}),
     w=uniform(4),
     b=normal(4),
 )

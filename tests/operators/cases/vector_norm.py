@@ -109,6 +109,12 @@ _add(
     "clip_by_norm", lambda x: paddle.nn.clip.clip_by_norm(x, 1.0), label="zero", x=floats(0.0, 0.0)
 )
 _add(
+    "clip_by_norm",
+    lambda x: [paddle.nn.clip.clip_by_norm(x[at], 1.0) for at in range(2)],
+    label="NaN and infinity",
+    x=np.asarray([[0.5, np.nan, 2.0], [0.5, -1.0, np.inf]], np.float32),
+)
+_add(
     "renorm",
     lambda x: [paddle.renorm(x, 2.0, 0, 1.0), paddle.renorm(x, 1.5, -1, 2.0)],
     gradient=("x",),
