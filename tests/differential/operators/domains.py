@@ -65,6 +65,10 @@ def _yes_or_no(random: Random, array: Array, use: Use) -> Array:
     return random.integers(0, 2, array.shape).astype(array.dtype)
 
 
+def _counts(random: Random, array: Array, use: Use) -> Array:
+    return random.integers(0, 1000, array.shape).astype(array.dtype)
+
+
 def _class(random: Random, array: Array, use: Use) -> Array:
     classes = max(int(use.attributes.get("class_num", 1)), 1)
     return random.integers(0, classes, array.shape).astype(array.dtype)
@@ -106,9 +110,10 @@ _ROWS: Sequence[tuple[Sequence[str], Sequence[str], Draw]] = (
     (_OF_SCALES, ("in_scale", "InScale", "scale", "Scale", "scales", "Scales"), _positive),
     (("auc",), ("x", "Predict"), _share),
     (("auc",), ("label", "Label"), _yes_or_no),
+    (("auc",), ("stat_pos", "StatPos", "stat_neg", "StatNeg"), _counts),
     (_YOLO_LOSS, ("gt_box", "GTBox", "gt_score", "GTScore"), _share),
     (_YOLO_LOSS, ("gt_label", "GTLabel"), _class),
-    (("lu_unpack",), ("y", "Pivots"), _pivots),
+    (("lu_unpack", "lu_solve"), ("y", "Pivots", "pivots"), _pivots),
     (("ctc_align",), ("input_length", "InputLength"), _length),
     (_OF_BOXES, _BOXES, _boxes),
     (_OF_BOXES, ("boxes_num", "RoisNum", "rois_num"), _boxes_of_images),

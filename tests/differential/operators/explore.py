@@ -179,7 +179,11 @@ class _Search:
         self.tally.findings.append(Finding(self._seed, number, verdict.title, f"{detail}\n{case}"))
 
     def _titles(self, cases: Sequence[Case]) -> list[str]:
-        return [verdict.title for verdict in self._verdicts(cases)]
+        """Of each case its finding, "" where a row explains it."""
+        return [
+            "" if explanation(case, verdict.title, verdict.detail) else verdict.title
+            for case, verdict in zip(cases, self._verdicts(cases), strict=True)
+        ]
 
     def _verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         answers = self.paddle.answers(cases)

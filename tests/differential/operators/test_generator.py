@@ -127,6 +127,34 @@ def test_a_wrong_number_is_a_finding(drawing: Drawing) -> None:
     assert compare(answer, Outcome(error="KeyError: 3"), frozenset()).outcome == "fails"
 
 
+def test_which_number_a_sum_beyond_the_range_is_has_its_own_title() -> None:
+    one = Tensor(np.ones((2, 2), np.float32), "float32")
+    case = Case((Use("matmul", {"x": one, "y": one}, {}),))
+    paddles = np.asarray([np.inf, np.nan, -np.inf, 1.0], np.float32)
+    answer = Answer(case, results={"output 0": paddles})
+    titles = {
+        "NaN or infinity": [np.nan, np.inf, -np.inf, 1.0],
+        "NaN": [np.nan, np.inf, -np.inf, 2.0],
+        "infinity": [1.0, np.nan, -np.inf, 1.0],
+        "numbers of float32": [-np.inf, np.nan, -np.inf, 1.0],
+    }
+    for title, numbers in titles.items():
+        outcome = Outcome(results={"output 0": np.asarray(numbers, np.float32)})
+        verdict = compare(answer, outcome, frozenset())
+        assert verdict.title == f"matmul: {title}"
+        is_explained = title == "NaN or infinity"
+        assert (explanation(case, verdict.title, verdict.detail) is not None) is is_explained
+    assert explanation(_relu(1.0), "relu: NaN or infinity", "") is None
+
+
+def test_kinds_of_matrices_explain(drawing: Drawing) -> None:
+    for array, is_explained in ((np.ones((3, 3)), True), (np.eye(3), False)):
+        stack = np.stack([np.eye(3), array]).astype(np.float32)
+        case = Case((Use("qr", {"x": Tensor(stack, "float32")}, {"mode": "reduced"}),))
+        found = explanation(case, "qr: numbers of float32", "")
+        assert (found is not None) is is_explained
+
+
 def test_rounding_is_no_finding() -> None:
     exact = {"y": np.asarray([1.0, 1.0])}
     paddles = {"y": np.asarray([1.0, 1.00001], np.float32)}
