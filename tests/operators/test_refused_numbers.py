@@ -53,6 +53,7 @@ class Row(NamedTuple):
 X = normal(4, 5)
 BOTH = (RAISES, RAISES)
 LABELS = [0, 2, 3, 4]
+BOXES = floats([0.0, 0.0, 2.0, 2.0], [1.0, 0.0, 3.0, 2.0], [0.0, 1.0, 2.0, 3.0])
 
 
 def _ctc(logits: Any, labels: Any, lengths: Any, label_lengths: Any) -> Any:
@@ -227,6 +228,14 @@ NUMBERS = {
     "yolo_loss, a box above or below the image": Row(
         lambda i, x: _yolo_loss(x, paddle.full([1, 2], 0.1), i / 4),
         [[0, 3]], -1, 4, "0 to 3", (BEYOND, BEYOND), normal(1, 16, 4, 4),
+    ),
+    "roi_align": Row(
+        lambda i, x: paddle.vision.ops.roi_align(x, paddle.assign(BOXES), i.astype("int32"), 2),
+        [2, 1], -1, 4, "0 to 3", (BEYOND, BEYOND), normal(2, 1, 4, 4),
+    ),
+    "roi_pool": Row(
+        lambda i, x: paddle.vision.ops.roi_pool(x, paddle.assign(BOXES), i.astype("int32"), 2),
+        [2, 1], -1, 4, "0 to 3", (BEYOND, BEYOND), normal(2, 1, 4, 4),
     ),
     "viterbi_decode": Row(
         lambda i, x: paddle.text.viterbi_decode(x, paddle.ones([5, 5]), i),

@@ -22,8 +22,9 @@ Marks = tuple[jax.Array, jax.Array]
 Residuals = tuple[jax.Array, jax.Array, Samples, Samples, Marks]
 
 
-def _image_of_each_box(counts: jax.Array, boxes: int) -> jax.Array:
+def _image_of_each_box(context: LoweringContext, counts: jax.Array, boxes: int) -> jax.Array:
     """counts [N] of boxes -> the image of each box."""
+    context.within("number of boxes", counts, 0, boxes)
     return jnp.sum(jnp.arange(boxes)[:, None] >= jnp.cumsum(counts)[None], axis=1)
 
 
@@ -140,7 +141,7 @@ def roi_align(
     return _mean_of_samples(
         x,
         boxes,
-        _image_of_each_box(counts, boxes.shape[0]),
+        _image_of_each_box(context, counts, boxes.shape[0]),
         (int(attributes["pooled_height"]), int(attributes["pooled_width"])),
         float(attributes["spatial_scale"]),
         int(attributes["sampling_ratio"]),
@@ -248,7 +249,7 @@ def roi_pool(
             jnp.where(empty, -1, where),
         )
 
-    images = _image_of_each_box(counts, boxes.shape[0])
+    images = _image_of_each_box(context, counts, boxes.shape[0])
     results: tuple[jax.Array, jax.Array] = lax.map(one, (images, corners))
     return results
 
@@ -279,6 +280,6 @@ def psroi_pool(
         total = jnp.sum(jnp.where(inside, apart[image], 0.0), axis=(-2, -1))
         return total / jnp.maximum(jnp.sum(inside, axis=(-2, -1)), 1)
 
-    images = _image_of_each_box(counts, boxes.shape[0])
+    images = _image_of_each_box(context, counts, boxes.shape[0])
     means: jax.Array = lax.map(one, (images, starts, ends))
     return means

@@ -393,6 +393,12 @@ ROWS = (
         "a result beyond the range: which of its terms meet first is the kernel's",
     ),
     Explained(
+        "(bi|tri)?linear_interp.*",
+        r"NaN[\s\S]*with (infinities|huge numbers)",
+        "whether an infinite pixel that is next to a sample has weight 0, or what float32 rounds "
+        "off a place: 0 times infinity",
+    ),
+    Explained(
         "bicubic_interp.*",
         r"(NaN|infinity)[\s\S]*with (huge numbers|infinities|nan)",
         "a pixel of the border counts several times, with weights of both signs: Paddle's kernel "
@@ -476,6 +482,17 @@ ROWS = (
         r"of a gradient[\s\S]*: gather_nd\n[^\n]*\n    index: \w+\[\d+, 1\] "
         r"\[\[(-?\d+)\](, \[\1\])+\]\n\d+: qr",
         "a matrix of equal rows: R has no inverse, of which the gradient is made",
+    ),
+    Explained(
+        "logsumexp",
+        r"NaN[\s\S]*got -?inf, expected nan",
+        "Paddle's formula takes the largest number from all, which may be infinite. Ours is the "
+        "limit",
+    ),
+    Explained(
+        "huber_loss",
+        r"NaN of a gradient[\s\S]*with NaN",
+        "Paddle's slope at NaN is that of residuals below zero, a number",
     ),
     Explained(
         "matmul",
