@@ -231,6 +231,11 @@ def _rois(context: TranslationContext) -> list[str]:
             "without boxes_num the images of the boxes are in their LoD, which a compiled "
             "program does not have; give boxes_num."
         )
+    if (dtype := context.dtype(context.input("boxes_num"))) not in ("int32", "int64"):
+        raise context.refuse(
+            f"boxes_num is {dtype}, expected int32, as which Paddle's kernel reads its bytes. Cast "
+            "it to int32."
+        )
     return [context.input(name) for name in ("x", "boxes", "boxes_num")]
 
 

@@ -490,6 +490,12 @@ ROWS = (
         "limit",
     ),
     Explained(
+        "lp_pool2d",
+        r"(NaN|infinity) of a gradient[\s\S]*with (huge numbers|infinities)",
+        "the norm of a window whose powers are beyond the range is infinite, its slope 0 times "
+        "infinity, or infinity by infinity",
+    ),
+    Explained(
         "huber_loss",
         r"NaN of a gradient[\s\S]*with NaN",
         "Paddle's slope at NaN is that of residuals below zero, a number",

@@ -73,6 +73,14 @@ for _op in ("roi_align", "roi_pool", "psroi_pool"):
         x=_IMAGE,
         boxes=_BOXES,
     )
+TABLE.refuse(
+    "roi_align",
+    lambda x, boxes, n: V.roi_align(x, boxes, n, 2),
+    "boxes_num is uint8, expected int32",
+    x=_IMAGE,
+    boxes=_BOXES,
+    n=_COUNTS.astype(np.uint8),
+)
 _add(
     "prior_box",
     lambda x, image: [
