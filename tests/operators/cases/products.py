@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import paddle
 
 from tests.operators.cases.one_operator import call
-from tests.operators.operator_case import CaseTable, Since, integers, normal, uniform
+from tests.operators.operator_case import CaseTable, Since, floats, integers, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -218,6 +217,6 @@ TABLE.refuse(
     )[0],
     r"equation 'ij,jk->ik' is for other operands than 2 with \[0, 0\] axes; give each",
     since=Since("3.0", "Paddle 2.6 refuses the equation"),
-    x=np.float32(2.0),
-    y=np.float32(0.5),
+    x=floats(2.0).reshape(()),
+    y=floats(0.5).reshape(()),
 )
