@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import paddle
 
 from tests.operators.cases.one_operator import call
