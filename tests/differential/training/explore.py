@@ -9,18 +9,22 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 import paddle_ipu
 from paddle_ipu.errors import NotSupported
 from tests.differential.tally import Finding, Tally
 from tests.differential.training import explained, sides, verdict
 from tests.differential.training.recipe import GRADIENT, Training, drawn, varied
-from tests.differential.training.verdict import Arrays
+from tests.differential.training.verdict import Arrays, Other
 
+PLACES = 1, 1, 1, 8, 8, 8, 8, 8
+"""By how many last places numbers are changed in each changed run of Paddle's."""
 NUDGES = (1, 3, 8)
 """How many changed runs of Paddle's there are, as long as fewer do not do."""
 MOST_TRIES = 60
@@ -257,26 +261,46 @@ class _Programs:
             return Outcome("fails", f"{type(error).__name__}: {_line(error)}", _trace(error))
         if verdict.diverged(expected, training.half, training.scale):
             return Outcome("diverges in Paddle")
-        noisy: list[Arrays] = []
-        wrong = _wrong(training, got, expected, noisy)
+        others: list[Other] = []
+        wrong = _wrong(training, got, expected, others)
         for count in NUDGES:
             if not wrong:
                 return Outcome("agrees")
-            for seed in range(len(noisy), count):
-                nudge = verdict.Nudge(training.half, seed)
-                noisy.append(self._on_paddle.train(training, start, nudge))
-                if verdict.diverged(noisy[-1], training.half, training.scale):
+            for seed in range(len(others), count):
+                nudge = verdict.Nudge(training.half, seed, PLACES[seed])
+                arrays = self._on_paddle.train(training, start, nudge)
+                if verdict.diverged(arrays, training.half, training.scale):
                     return Outcome("diverges in Paddle")
-            wrong = _wrong(training, got, expected, noisy)
+                others.append(Other(arrays, PLACES[seed]))
+            wrong = _wrong(training, got, expected, others)
         if wrong and not training.half:
-            noisy += self._in_double(training, start)
-            wrong = _wrong(training, got, expected, noisy)
+            others += self._in_double(training, start)
+            wrong = _wrong(training, got, expected, others)
         if not wrong:
             return Outcome("agrees")
         if reason := explained.reason(training, expected, wrong):
             return Outcome("explained", reason)
+        if self._is_of_scale(training, got, expected, others):
+            return Outcome("explained", "its loss scale takes a gradient beyond half's range")
         lines = [f"{name}: {what}" for name, what in wrong.items()]
         return Outcome("differs", training.optimizer.name, "\n".join(lines))
+
+    def _is_of_scale(
+        self, training: Training, got: Arrays, expected: Arrays, others: Sequence[Other]
+    ) -> bool:
+        """Whether gradients were infinite on the IPU, and all is right without a loss scale."""
+        overflowed = not all(
+            np.isfinite(array).all() for name, array in got.items() if name.startswith(GRADIENT)
+        )
+        if not training.half or training.scale <= 1 or not overflowed:
+            return False
+        plain = replace(training, scale=1.0)
+        with tempfile.TemporaryDirectory() as folder:
+            built = sides.built_for(plain)
+            scope = sides.scope_of(built, plain, plain.seed)
+            compiled = sides.Compiled(plain, built, scope, Path(folder) / "cache")
+            found = sides.OnIpu(plain, compiled, Path(folder)).train()
+        return not _wrong(plain, found, expected, others)
 
     def _by_ipu(self, training: Training, scope: Any, start: Arrays) -> Arrays:
         if self._compiled is None:
@@ -286,10 +310,10 @@ class _Programs:
             self._compiled.begin(start)
         return sides.OnIpu(training, self._compiled, self._folder).train()
 
-    def _in_double(self, training: Training, start: Arrays) -> list[Arrays]:
+    def _in_double(self, training: Training, start: Arrays) -> list[Other]:
         """Paddle's results in double precision, where its kernels are there for it."""
         try:
-            return [self._on_paddle.train(training, start, double=True)]
+            return [Other(self._on_paddle.train(training, start, double=True))]
         except Exception:
             return []
 
@@ -298,7 +322,7 @@ def _wrong(
     training: Training,
     got: Arrays,
     expected: Arrays,
-    noisy: list[Arrays],
+    others: Sequence[Other],
 ) -> dict[str, str]:
     # AMP has variables of its own, and a gradient of some rows alone is not fetched.
     found = {
@@ -309,7 +333,12 @@ def _wrong(
     for name in got.keys() & expected.keys():
         if name.endswith(SCRATCH):
             continue
-        what = verdict.off(got[name], expected[name], [one[name] for one in noisy], training.half)
+        what = verdict.off(
+            got[name],
+            expected[name],
+            verdict.noise_of(name, expected[name], others),
+            training.half,
+        )
         if what:
             found[name] = what
     return found
