@@ -250,6 +250,13 @@ ROWS = (
         "of the others",
     ),
     Explained(
+        "lu_solve",
+        r"\n    b: \w+(\[[\d, ]*), \d+, \d+\][^\n]*"
+        r"\n    lu: \w+((?!\1, \d+, \d+\])|[^\n]*\n    pivots: \w+(?!\1, \d+\]))",
+        "Paddle's function repeats the matrices and pivots for each right-hand side, its kernel "
+        "does not and reads beyond them",
+    ),
+    Explained(
         "logsumexp",
         r"NaN[\s\S]*(with infinities|got -?inf)",
         "Paddle's kernel subtracts the largest number from itself, which is NaN of an infinity; "
