@@ -257,11 +257,11 @@ def sigmoid_cross_entropy_with_logits(context: TranslationContext) -> str:
 
 @translator(
     "kldiv_loss",
-    emits=("Log", "Sub", "Mul", "Greater", "Where", "Exp", "ReduceMean", "ReduceSum",
+    emits=("Log", "Sub", "Mul", "Less", "Equal", "Or", "Where", "Exp", "ReduceMean", "ReduceSum",
            "graphcore.Detach"),
 )  # fmt: skip
 def kldiv_loss(context: TranslationContext) -> str:
-    """``label * (log(label) - x)``, 0 where the label is not positive.
+    """``label * (log(label) - x)``, 0 where the label is 0 or less.
 
     With ``log_target`` it is ``exp(label) * (label - x)``. No gradient flows to the label.
     """
@@ -272,7 +272,11 @@ def kldiv_loss(context: TranslationContext) -> str:
     else:
         zero = context.const_like(0.0, x)
         loss = context.onnx.mul([label, context.onnx.sub([context.onnx.log([label]), x])])
-        loss = context.onnx.where([context.onnx.greater([label, zero]), loss, zero])
+        # NaN is neither, and the loss of it is NaN.
+        is_none = context.onnx.logical_or(
+            [context.onnx.less([label, zero]), context.onnx.equal([label, zero])]
+        )
+        loss = context.onnx.where([is_none, zero, loss])
     return _reduced(context, loss, str(context.attr("reduction", "mean")))
 
 

@@ -36,7 +36,17 @@ _FACTORIZATIONS = "inverse|det.*|slogdet.*|solve|lu|qr|cholesky|svd.*|eigh.*"
 _PRODUCTS = "|".join(
     (
         *(_CONVOLUTIONS, _FACTORIZATIONS, "matmul.*", "mul", "bmm", "mv", "dot", "multi_dot"),
-        *("einsum", "addmm", "baddbmm", "bilinear.*", "fc", "fused_gemm_epilogue", "fusion_.*"),
+        *(
+            "linear_v2",
+            "matrix_power",
+            "einsum",
+            "addmm",
+            "baddbmm",
+            "bilinear.*",
+            "fc",
+            "fused_gemm_epilogue",
+            "fusion_.*",
+        ),
         *("gru_unit", "rnn", "bce_loss", "spectral_norm"),
     )
 )
@@ -213,6 +223,18 @@ ROWS = (
         r": (log(2|10|1p)?|exp|expm1)\n    x: (constant )?u?int\d+\[[\s\S]*result 0 of operator",
         "of integers: Paddle 3's programs declare integers for results that are floats, and the "
         "operators that take them run their kernels of integers",
+    ),
+    Explained(
+        "group_norm",
+        r"of a gradient[\s\S]*: group_norm\n    \w+: [^\n]*\n    (?![sS]cale)",
+        "without a scale Paddle's gradient lacks a term (docs/operators.md)",
+    ),
+    Explained(
+        "group_norm",
+        r"of a gradient[\s\S]*\n    ([sS]cale: [^\n]*(e-\d\d|\b0\.0*(e\+00)? *[],])|"
+        r"[bB]ias: [^\n]*(inf|nan))",
+        "Paddle's gradient has the normal numbers of (y - bias) / scale, of which a scale of 0 "
+        "or small beside the bias leaves no digits",
     ),
     Explained(
         ".*norm.*",

@@ -309,6 +309,14 @@ _add(
 )
 _add(
     "kldiv_loss",
+    lambda x, y: F.kl_div(x, y, reduction="none"),
+    gradient=("x",),
+    label="nan",
+    x=normal(2, 3),
+    y=np.asarray([[0.0, np.nan, 0.75], [np.inf, 0.5, -0.5]], np.float32),
+)
+_add(
+    "kldiv_loss",
     lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True),
     gradient=("x",),
     label="logarithmic target",
