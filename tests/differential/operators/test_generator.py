@@ -168,6 +168,8 @@ def test_a_result_that_cancels_is_all_rounding() -> None:
     paddles = {"y": np.asarray([1e-8, 0.0], np.float32), "z": np.asarray([1.0, 1e-8], np.float32)}
     wides = {"y": np.asarray([1e-17, 0.0]), "z": np.asarray([1.0, 0.0])}
     assert is_all_rounding("y", paddles, wides)
+    zeros = {"y": np.zeros(2, np.float32)}
+    assert is_all_rounding("y", zeros, zeros)
     assert not is_all_rounding("z", paddles, wides)
     assert not is_all_rounding("y", paddles, {})
 
