@@ -145,12 +145,12 @@ def renorm(context: TranslationContext) -> str:
     # Without axes, a ReduceSum has all.
     total = context.onnx.reducesum([powers], others, 1) if others else powers
     one = context.const_like(1.0, x)
-    limit = float(context.attr("max_norm"))
-    longer = context.onnx.greater([total, context.const_like(limit**order, x)])
+    limit = context.const_like(float(context.attr("max_norm")), x)
+    root = context.const_like(1.0 / order if order else math.inf, x)
+    longer = context.onnx.greater([context.onnx.pow([total, root]), limit])
     # 1 for a slice that stays: the derivative of the root would be infinite at 0. One with NaN
     # stays too, but all of its derivatives are NaN.
     counts = context.onnx.logical_or([longer, context.onnx.isnan([total])])
     measured = context.onnx.where([counts, total, one])
-    length = context.onnx.pow([measured, context.const_like(1.0 / order, x)])
-    scaled = context.onnx.div([context.const_like(limit, x), length])
+    scaled = context.onnx.div([limit, context.onnx.pow([measured, root])])
     return context.onnx.mul([x, context.onnx.where([longer, scaled, one])])

@@ -219,6 +219,12 @@ ROWS = (
         "Paddle's kernel does not count axes from the end, its function does before",
     ),
     Explained(
+        "renorm",
+        r"of a gradient[\s\S]*\n    p = (inf|0\.0)",
+        "the formula of other orders gives no norm of order 0 or infinity, and multiplies infinity "
+        "by zero in the derivative",
+    ),
+    Explained(
         "log(2|10|1p)?|exp|expm1",
         r": (log(2|10|1p)?|exp|expm1)\n    x: (constant )?u?int\d+\[[\s\S]*result 0 of operator",
         "of integers: Paddle 3's programs declare integers for results that are floats, and the "
@@ -405,6 +411,11 @@ ROWS = (
         "det.*|slogdet.*|inverse|solve",
         r"(numbers|infinity)[\s\S]*with a singular matrix",
         "a pivot that is zero but for rounding",
+    ),
+    Explained(
+        "spectral_norm",
+        r"(NaN|infinity)[\s\S]*\d(\.\d+)?e-(3[89]|4\d)\b",
+        "a singular value that is too small to be normal counts as 0",
     ),
     Explained(
         "eigh|eigvalsh",

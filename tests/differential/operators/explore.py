@@ -13,7 +13,7 @@ from tests.differential.operators.draw import with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.ipu_process import IpuModel
-from tests.differential.operators.neighbours import moved, retyped, without_denormals
+from tests.differential.operators.neighbours import has_dtype, moved, retyped, without_denormals
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Case
 from tests.differential.operators.verdict import (
@@ -150,9 +150,11 @@ class _Search:
             compare(*flushed(answer, outcome), self.paddle.random).title
         ):
             return Verdict("agrees, with zeros for denormals")
+        # Moved operands count of chains, of solvers, where they are rounded, and of noise.
         if (
             len(case.steps) == 1
             and wide.results
+            and not has_dtype(case, "float64")
             and case.subject not in BACKWARD_STABLE
             and not is_all_rounding(verdict.fetch, answer.results, wide.results)
         ):

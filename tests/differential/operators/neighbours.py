@@ -13,6 +13,11 @@ MOVES = 3
 """In how many ways the last bits of operands change, each in both directions."""
 
 
+def has_dtype(case: Case, dtype: str) -> bool:
+    """Whether an operand has a dtype."""
+    return any(tensor.dtype == dtype for use in case.steps for _, _, tensor in use.tensors())
+
+
 def retyped(case: Case, old: str, new: str) -> Case:
     """The case with one dtype of floats where it has another."""
 

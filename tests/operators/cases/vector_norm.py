@@ -136,6 +136,15 @@ _add(
 )
 _add(
     "renorm",
+    lambda x: [
+        paddle.renorm(x, order, 0, limit)
+        for order, limit in ((2.0, -1.0), (20.0, 1e30), (-1.0, 1.0), (0.0, 1.0), (2.0, np.inf))
+    ],
+    label="unusual orders and limits",
+    x=np.asarray([[0.0, 0.0], [1.0, 2.0], [3.0, -4.0]], np.float32),
+)
+_add(
+    "renorm",
     lambda x: paddle.renorm(x, 2.0, 0, 1.0),
     gradient=("x",),
     label="NaN and infinity",
