@@ -244,8 +244,7 @@ def lstsq(context: TranslationContext) -> list[str | None]:
     if driver == "gels" or not (context.is_used(2) or context.is_used(3)):
         return [solution, distances, None, None]
     values = _singular_values(context, x)
-    largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
-    limit = context.onnx.mul([largest, context.const_like(relative, x)])
+    limit = context.onnx.mul([_largest(context, values), context.const_like(relative, x)])
     rank = _count_above(context, values, limit, 2)
     return [solution, distances, rank, None if driver == "gelsy" else values]
 
@@ -265,6 +264,13 @@ def _count_above(context: TranslationContext, values: str, limit: str, result: i
     return context.onnx.reducesum([above], [context.rank(above) - 1], 0)
 
 
+def _largest(context: TranslationContext, values: str) -> str:
+    """The largest along the last axis, which stays; 0 of none."""
+    if 0 in (shape := context.shape(values)):
+        return context.const(np.zeros([*shape[:-1], 1]), context.dtype(values))
+    return context.onnx.reducemax([values], [context.rank(values) - 1], 1)
+
+
 def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
     """(magnitudes of singular or eigenvalues, the largest of each, Paddle's default tolerance)."""
     x = context.input("x")
@@ -272,11 +278,8 @@ def _spectrum(context: TranslationContext) -> tuple[str, str, float]:
         values = context.onnx.abs([context.extension("Eigh", [x], {"lower": 1}, 2)[0]])
     else:
         values = _singular_values(context, x)
-    if 0 in (shape := context.shape(values)):
-        largest = context.const(np.zeros([*shape[:-1], 1]), context.dtype(values))
-    else:
-        largest = context.onnx.reducemax([values], [context.rank(values) - 1], 1)
-    return values, largest, float(np.finfo(np.float32).eps) * max(context.shape(x)[-2:])
+    relative = float(np.finfo(np.float32).eps) * max(context.shape(x)[-2:])
+    return values, _largest(context, values), relative
 
 
 _RANK = (

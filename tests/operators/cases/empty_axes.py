@@ -137,6 +137,12 @@ for _matrices in ((0, 3, 2), (2, 0, 3)):
     _add("svd", lambda x: [paddle.linalg.svd(x, full_matrices=True)[1], x * 2], gradient=("x",),
          label=_label, since=_EMPTY, x=_none(*_matrices))  # fmt: skip
 
+for _matrices in ((0, 5, 3), (2, 3, 0)):
+    _label = "of " + " x ".join(map(str, _matrices))
+    _add("lstsq", lambda x, y: [paddle.linalg.lstsq(x, y, driver=way)[0]
+                                for way in ("gels", "gelsd")],
+         label=_label, since=_EMPTY, x=_none(*_matrices), y=_none(*_matrices[:2], 2))  # fmt: skip
+
 # Pooling of no image, and of no pixel.
 for _shape in ((0, 3, 7, 7), (2, 0, 7, 7), (2, 3, 0, 7)):
     _label = "of " + " x ".join(map(str, _shape))
