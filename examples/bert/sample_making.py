@@ -358,7 +358,8 @@ def _make_all(tasks: Sequence[_Task], processes: int, bar: SampleBar) -> list[Ma
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, len(tasks)), context, initializer=_follow_parent)
     try:
-        futures = [pool.submit(make_file, task) for task in tasks]
+        with _interrupts_held():
+            futures = [pool.submit(make_file, task) for task in tasks]
         for future in as_completed(futures):
             bar.made(future.result())
         return [future.result() for future in futures]
@@ -373,6 +374,22 @@ def _make_all(tasks: Sequence[_Task], processes: int, bar: SampleBar) -> list[Ma
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits: a process that was started by half would wait for the other half for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupted: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if interrupted:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _follow_parent() -> None:

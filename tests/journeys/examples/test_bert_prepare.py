@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from examples.bert.files import DataError, read_json, write_json, writing
 from examples.bert.plain_text import find_texts, read_texts
 from examples.bert.sample_files import SampleShape, describe_samples, find_files, read_samples
 from examples.bert.vocabulary import SPECIAL_TOKENS, check_fits, load_vocabulary
+from tests.conftest import ROOT
 
 NOUNS = ("river", "castle", "engine", "garden", "letter", "window", "harbour", "teacher")
 SIZES = ["--sequence-length", "32", "--max-predictions-per-seq", "5", "--vocab-size", "120"]
@@ -301,6 +303,45 @@ def test_a_vocabulary_with_capital_letters_keeps_those_of_the_text(tmp_path: Pat
     assert encoded.tokens == ["H", "h", "é", "e"]
 
 
+INTERRUPTED_START = """
+import signal, sys
+from multiprocessing import util
+from examples.bert import prepare
+
+spawn, workers = util.spawnv_passfds, []
+
+def spawn_and_interrupt(path, arguments, files):
+    process = spawn(path, arguments, files)
+    if "--multiprocessing-fork" in arguments:
+        workers.append(process)
+        if len(workers) == 2:
+            signal.raise_signal(signal.SIGINT)
+    return process
+
+if __name__ == "__main__":
+    util.spawnv_passfds = spawn_and_interrupt
+    sys.exit(prepare.main(sys.argv[1:]))
+"""
+
+
+def test_a_run_interrupted_while_it_starts_a_process_ends(text: Path, tmp_path: Path) -> None:
+    output, script = tmp_path / "out", tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED_START, encoding="utf-8")
+    command = [sys.executable, str(script), str(text), *SIZES, "--processes", "2"]
+    command += ["--duplicates", "100000", "--output", str(output)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as program:
+        try:
+            shown, errors = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    assert program.returncode == 130, errors
+    assert f"interrupted; nothing was written to {output}" in shown
+    assert not output.exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_an_interrupted_or_killed_run(
     text: Path, tmp_path: Path, number: signal.Signals
@@ -318,7 +359,10 @@ def test_no_process_outlives_an_interrupted_or_killed_run(
             time.sleep(0.05)
         time.sleep(0.5)
         program.send_signal(number)
-        shown, errors = program.communicate(timeout=30)  # ends when no process holds the pipes
+        try:
+            shown, errors = program.communicate(timeout=30)  # ends when no process holds the pipes
+        finally:
+            program.kill()
     assert "Traceback" not in errors
     if number == signal.SIGINT:
         assert program.returncode == 130, errors
