@@ -117,14 +117,10 @@ _add(
 )
 _add(
     "reduce_as",
-    lambda x, b, y, z: [
-        found
+    lambda x, b, y, z, w: [
+        paddle.reduce_as(each, paddle.cast(target, each.dtype))
         for each in (x, b)
-        for found in (
-            paddle.reduce_as(each, paddle.cast(y, each.dtype)),
-            paddle.reduce_as(each, paddle.cast(z, each.dtype)),
-            paddle.reduce_as(each, each),
-        )
+        for target in (y, z, w)
     ],
     label="integers and booleans",
     since=Since("3.0", "the function does not exist"),
@@ -132,6 +128,7 @@ _add(
     b=np.asarray([[True, True], [False, True]]),
     y=np.zeros((), np.float32),
     z=np.zeros((2, 1), np.float32),
+    w=np.zeros((2, 2), np.float32),
 )
 _add(
     "trace",
