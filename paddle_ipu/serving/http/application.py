@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -22,7 +23,7 @@ from paddle_ipu.errors import (
 )
 from paddle_ipu.serving.batching_runner import BatchingRunner
 from paddle_ipu.serving.http import protocol
-from paddle_ipu.serving.http.intake import Intake
+from paddle_ipu.serving.http.intake import Intake, OneLength
 from paddle_ipu.serving.http.metrics import Metrics
 from paddle_ipu.serving.model import Array
 
@@ -84,7 +85,11 @@ class Application:
         ]  # fmt: skip
         routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get]
         routes.append(Route("/v2/models/{model}/infer", self.infer, methods=["POST"]))
-        return Starlette(routes=routes, exception_handlers={HTTPException: _error_response})
+        return Starlette(
+            routes=routes,
+            middleware=[Middleware(OneLength)],
+            exception_handlers={HTTPException: _error_response},
+        )
 
     # -- health, metadata -------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from paddle_ipu.serving.http.protocol import HEADER_LENGTH
@@ -40,8 +42,7 @@ class Intake:
         """A request's body, which counts as under way until the block ends.
 
         Raises:
-            HTTPException: 413, 503, 408 where a bound is reached; 499 where the client has gone;
-                400 where two headers contradict each other.
+            HTTPException: 413, 503, 408 where a bound is reached; 499 where the client has gone.
         """
         parts: list[bytes] = []
         try:
@@ -53,13 +54,6 @@ class Intake:
             self._held -= sum(map(len, parts))
 
     async def _read(self, request: Request, parts: list[bytes]) -> None:
-        if "transfer-encoding" in request.headers and "content-length" in request.headers:
-            # A proxy in front may go by the other one, and take a part of the body for a request.
-            raise HTTPException(
-                400,
-                "the request has both Content-Length and Transfer-Encoding. Send one of them.",
-                {"Connection": "close"},
-            )
         header = request.headers.get(HEADER_LENGTH)
         is_json = header is None
         self._check(_number(request.headers.get("content-length")), is_json)
@@ -106,6 +100,32 @@ class Intake:
                 "at once, send them as binary data, or start the server with a larger "
                 "--json-limit.",
             )
+
+
+class OneLength:
+    """An application without the requests that have both a Content-Length and a Transfer-Encoding.
+
+    A proxy in front may go by the other one, and take a part of the body for a request; so they are
+    refused wherever they go, and their connection is closed.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers 400, or hands the request on."""
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            answer = JSONResponse(
+                {
+                    "error": "the request has both Content-Length and Transfer-Encoding. Send one "
+                    "of them."
+                },
+                400,
+                {"Connection": "close"},
+            )
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 def _number(header: str | None) -> int:

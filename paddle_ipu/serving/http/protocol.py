@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,7 +89,9 @@ def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequ
     """
     text, raw = _divided(body, header_length)
     try:
-        given = json.loads(text, parse_constant=_refuse_constant)
+        given = json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeated_fields
+        )
     except (ValueError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}") from None
     inputs = _member(given, "the body", "inputs", list)
@@ -121,6 +124,15 @@ def _refuse_constant(text: str) -> NoReturn:
     raise RequestError(
         f"the body holds {text}, which JSON has no form for. Send the tensor as binary data."
     )
+
+
+def _without_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which others may read the first of two fields and this the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (repeated, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise RequestError(f"the field {_listed([repeated])!r} stands twice in one object.")
+    return found
 
 
 _READ: Mapping[str, frozenset[str]] = {
@@ -232,7 +244,7 @@ def _member(
     value = given[name]
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        expected = " or ".join(_JSON[k] for k in kinds)
+        expected = " or ".join(dict.fromkeys(_JSON[k] for k in kinds))
         raise RequestError(f"{where}: {name!r} is {_kind(value)}, expected {expected}.")
     return value
 
@@ -280,21 +292,27 @@ def _tensor(name: str, item: object, raw: memoryview) -> tuple[Array, memoryview
             f"{where}: binary_data_size is {size}, and {len(raw)} bytes are there; {datatype} of "
             f"shape {shape} takes {expected}."
         )
+    if isinstance(item, dict) and "data" in item:
+        raise RequestError(f"{where} has both 'data' and a binary_data_size. Send one of them.")
     if dtype == "bool" and np.frombuffer(raw[:size], "u1").max(initial=0) > 1:
         raise RequestError(f"{where}: a BOOL is a byte of 0 or 1, got others.")
     return _shaped(where, np.frombuffer(raw[:size], held), shape), raw[size:]
 
 
-def _has_texts(data: list[Any]) -> bool:
-    """Whether nested lists hold a string; NumPy would make every number as long as the longest."""
+def _types_in(data: list[Any]) -> set[type]:
+    """The types of what nested lists hold.
+
+    NumPy alone would make NaN of null, numbers of truth values among numbers, and every number as
+    long as the longest string.
+    """
+    found: set[type] = set()
     lists = [data]
     while lists:
-        kinds = set(map(type, found := lists.pop()))
-        if str in kinds:
-            return True
+        kinds = set(map(type, last := lists.pop()))
+        found |= kinds
         if list in kinds:
-            lists += [item for item in found if isinstance(item, list)]
-    return False
+            lists += [item for item in last if isinstance(item, list)]
+    return found - {list}
 
 
 def _shaped(where: str, array: Array, shape: list[int]) -> Array:
@@ -305,21 +323,25 @@ def _shaped(where: str, array: Array, shape: list[int]) -> Array:
         raise RequestError(f"{where}: the shape {shape}: {error}.") from None
 
 
+_OTHERS = {str: "strings", dict: "objects", bool: "truth values", type(None): "null"}
+"""What JSON has beside numbers and lists."""
+
+
 def _from_numbers(where: str, item: object, dtype: str, shape: list[int]) -> Array:
     data = _member(item, where, "data", list)
     if dtype in _BITS:
         raise RequestError(f"{where}: {DATATYPES[dtype]} is taken as binary data only.")
-    if _has_texts(data):
-        raise RequestError(
-            f"{where}: 'data' holds strings, expected numbers of {DATATYPES[dtype]}."
-        )
+    taken = {int, float} if dtype != "bool" else {int, float, bool}
+    if other := _types_in(data) - taken:
+        held = " and ".join(sorted(_OTHERS[kind] for kind in other))
+        raise RequestError(f"{where}: 'data' holds {held}, expected numbers of {DATATYPES[dtype]}.")
     try:
         found = np.asarray(data)
     except ValueError:
         raise RequestError(f"{where}: the lists of 'data' differ in length.") from None
     if found.dtype == object and np.dtype(dtype).kind == "f":
-        # Whole numbers of more than 64 bits; what else it may be is refused below.
-        with suppress(TypeError, OverflowError):
+        # Whole numbers of more than 64 bits; those that no float holds are refused below.
+        with suppress(OverflowError):
             found = found.astype(np.float64)
     if found.size != math.prod(shape):
         raise RequestError(
@@ -357,10 +379,9 @@ def _fits(found: Array, dtype: str) -> bool:
 def _what(found: Array) -> str:
     if found.dtype.kind in "iu":
         return f"whole numbers from {found.min()} to {found.max()}"
-    if all(type(item) is int for item in found.flat):
-        return "whole numbers of more than 64 bits"
-    names = {"f": "numbers with a fraction", "b": "booleans"}
-    return names.get(found.dtype.kind, "other things than numbers")
+    if found.dtype.kind == "f":
+        return "numbers with a fraction"
+    return "whole numbers of more than 64 bits"
 
 
 def _take_outputs(

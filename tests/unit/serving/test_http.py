@@ -203,9 +203,19 @@ WRONG: list[tuple[Any, str]] = [
     ({"inputs": [{**X, "data": [[1, 2], [3, "4"]]}, N]}, "'data' holds strings, expected numbers"),
     # NumPy would make an array of 96 MB of it.
     ({"inputs": [{**X, "data": [0] * 3000 + ["a" * 8000]}, N]}, "'data' holds strings, expected"),
+    # NumPy would make NaN of null, and numbers of truth values beside numbers.
+    ({"inputs": [{**X, "data": [1, None, 0, 0]}, N]}, "'data' holds null, expected numbers of"),
+    ({"inputs": [{**X, "data": [[1, 0], [0, True]]}, N]}, "'data' holds truth values, expected n"),
+    ({"inputs": [{**X, "data": [1, {}, 0, ""]}, N]}, "holds objects and strings, expected numbers"),
+    ({"inputs": [X, {**N, "data": [1, True]}]}, "'data' holds truth values, expected numbers of I"),
     ({"inputs": [X, {**N, "data": [1, 1.5]}]}, "numbers with a fraction, expected numbers of I"),
     ({"inputs": [X, {**N, "data": [1, 1 << 40]}]}, "whole numbers from 1 to 1099511627776"),
     ({"inputs": [X, {**N, "data": [1], "shape": [1]}]}, "'x' has 2, 'n' has 1"),
+    (json.dumps({"inputs": [X, N]}).replace("{", '{"id": "a", "id": "b", ', 1).encode(),
+     "the field 'id' stands twice in one object"),
+    (json.dumps({"inputs": [X, N]}).replace('"data"', '"data": [], "data"', 1).encode(),
+     "the field 'data' stands twice"),
+    ({"inputs": [X, N], "parameters": {"timeout_ms": "5"}}, "is a string, expected a number."),
     ({"inputs": [X, N], "outputs": [{}]}, "an item of 'outputs' has no 'name'"),
     ({"inputs": [X, N], "parameters": {"timeout_ms": 0}}, "'timeout_ms' is 0, expected milli"),
     ({"inputs": [X, {**N, "datatype": "BF16"}]}, "BF16 is taken as binary data only"),
@@ -237,10 +247,16 @@ def test_wrong_requests_are_told_what_is_wrong_and_harm_nobody(server: HttpServe
         code, answer, _ = ask(server, INFER, {"inputs": [X, N]}, {HEADER: length})
         assert code == 400
         assert "expected the length of the JSON header" in answer["error"]
+    twice = {**N, "parameters": {"binary_data_size": 8}}
+    header = json.dumps({"inputs": [X, twice]}).encode()
+    code, answer, _ = ask(server, INFER, header + bytes(8), {HEADER: str(len(header))})
+    message = "input 'n' has both 'data' and a binary_data_size. Send one of them."
+    assert (code, answer["error"]) == (400, message)
     extra = json.dumps({"inputs": [X, N]}).encode()
     code, answer, _ = ask(server, INFER, extra + b"??", {HEADER: str(len(extra))})
     assert (code, answer["error"][:37]) == (400, "2 bytes are left behind the tensors: ")
-    as_bytes = {**N, "datatype": "BOOL", "shape": [1], "parameters": {"binary_data_size": 1}}
+    as_bytes = {"name": "n", "datatype": "BOOL", "shape": [1],
+                "parameters": {"binary_data_size": 1}}  # fmt: skip
     header = json.dumps({"inputs": [as_bytes]}).encode()
     code, answer, _ = ask(server, INFER, header + b"\2", {HEADER: str(len(header))})
     assert (code, answer["error"]) == (400, "input 'n': a BOOL is a byte of 0 or 1, got others.")
@@ -271,16 +287,25 @@ def test_a_whole_number_of_more_than_64_bits_may_be_a_float(server: HttpServer) 
     assert answer["outputs"][0]["data"][:2] == [float(np.float32(10**20)) * 2, 1.0]
 
 
-def test_two_lengths_of_a_body_are_refused(server: HttpServer) -> None:
+@pytest.mark.parametrize(
+    "asked", [f"POST {INFER}", "POST /v2/models/none/infer", "POST /nowhere", "GET /health"]
+)
+def test_two_lengths_of_a_body_are_refused(server: HttpServer, asked: str) -> None:
+    """The end of the body is none for a proxy that goes by the other length: what follows is its.
+
+    So nothing behind it is answered.
+    """
     host, port = server.address.removeprefix("http://").rsplit(":", 1)
     with socket.create_connection((host, int(port)), 10) as connection:
         connection.sendall(
-            f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n".encode()
+            f"{asked} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n".encode()
             + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+            + b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n"
         )
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"has both Content-Length and Transfer-Encoding" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
