@@ -12,7 +12,6 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu import popart
 from paddle_ipu.compiler.source import Source
@@ -22,9 +21,8 @@ from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
-from paddle_ipu.popart.graph_types import DATA_SUFFIX, INLINE_LIMIT, number_names_in_file
+from paddle_ipu.popart.graph_types import INLINE_LIMIT, number_names_in_file, written_model
 from paddle_ipu.popart.standard_operators import OPSET, not_standard
-from paddle_ipu.popart.whole_files import written_whole
 
 _SMALL = 1024
 """Bytes of the smallest weight that goes there."""
@@ -257,22 +255,18 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
         ModelFileError: the file cannot be written.
         InvalidProgramError: the model is not valid ONNX.
     """
-    beside = target.name + DATA_SUFFIX
     model = exported.model
     _strip(model)
     arrays = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     sizes = [tensor.nbytes for tensor in arrays]
     outside = sum(sizes) >= min(external_data_from, INLINE_LIMIT)
     outside = outside and max(sizes, default=0) >= _SMALL
-    data = beside if outside else None
-    is_left_over = data is None and _reads(target, beside)
     try:
-        with written_whole(target) as place:
+        with written_model(target) as (place, name):
+            data = name if outside else None
             ir.save(model, place, external_data=data, size_threshold_bytes=_SMALL)
             number_names_in_file(place)
             onnx.checker.check_model(str(place), full_check=data is None)
-        if is_left_over:
-            Path(target.parent, beside).unlink()
     except OSError as error:
         raise ModelFileError(
             f"{target} cannot be written: {error.strerror or error}. Choose another place."
@@ -282,22 +276,6 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
             f"the exported model is no valid ONNX: {error}. The fault is paddle_ipu's: report it."
         ) from error
     return _report(exported, target, None if data is None else target.parent / data, sum(sizes))
-
-
-def _reads(target: Path, data: str) -> bool:
-    """Whether an ONNX file that is there has weights in that file beside it."""
-    if not (target.is_file() and Path(target.parent, data).is_file()):
-        return False
-    try:
-        model = onnx.load(str(target), load_external_data=False)
-    # Of a file that cannot be read nobody knows what belongs to it.
-    except (DecodeError, OSError):
-        return False
-    return any(
-        entry.key == "location" and entry.value == data
-        for tensor in model.graph.initializer
-        for entry in tensor.external_data
-    )
 
 
 def _strip(model: ir.Model) -> None:

@@ -70,7 +70,8 @@ def export(
     Args:
         source: a static program; a ``nn.Layer`` or a function of ``paddle.jit.to_static``; or the
             path of a saved model, without its suffix, which is read as data.
-        path: the file. Weights of `external_data_from` bytes or more in all go to ``<path>.data``.
+        path: the file. Weights of `external_data_from` bytes or more in all go to ``<path>.data``,
+            or to ``<path>.1.data`` where the model that is replaced has those.
         feed_list: names or variables that the model is fed; those of a saved model by default.
         fetch_list: names or variables that it gives; those of a saved model by default.
         input_spec: what a layer is called with, as for ``paddle.jit.save``.

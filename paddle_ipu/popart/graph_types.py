@@ -23,8 +23,9 @@ from paddle_ipu.popart.whole_files import written_whole
 INLINE_LIMIT = 2**31 - 2**27
 """Bytes of weights that one ONNX file can hold: protobuf's 2 GiB, less room for all else."""
 
-DATA_SUFFIX = ".data"
-"""Of the file beside a model that has its weights."""
+_DATA_SUFFIXES = (".data", ".1.data")
+"""Of the file beside a model that has its weights; the second where the model that stands there has
+the first. Two files cannot appear at one moment, so none that a model reads is written over."""
 
 
 def infer_outputs(
@@ -58,7 +59,7 @@ def infer_outputs(
     )
     schema.check_dtypes(context)
     try:
-        return schema.infer(context)
+        found = schema.infer(context)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         shown = ", ".join("none" if info is None else repr(info) for info in infos)
         raise popart_exception(
@@ -66,6 +67,13 @@ def infer_outputs(
             f"({type(error).__name__}: {error}). If the model comes from a file, that may be "
             "damaged; if another runtime takes it, the fault is paddle_ipu's: report it."
         ) from error
+    for name, info in zip(output_ids, found, strict=False):
+        if info is not None and any(dim < 0 for dim in info.dims):
+            raise popart_exception(
+                f"{schema.identifier}: its output '{name}' would have the shape "
+                f"{list(info.dims)}. Values must be non-negative in each shape dimension."
+            )
+    return found
 
 
 def fill_types(node: ir.Node, schema: OpSchema) -> None:
@@ -140,21 +148,59 @@ def read_model(source: bytes | str | Path) -> ir.Model:
 def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Writes a model as an ONNX file; nodes of one name are numbered, as ONNX asks for.
 
-    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``. The file appears
-    whole: what was there before stays until then, and what killed writers left is removed.
+    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``, or to
+    ``<path>.1.data`` where the model before has those. The file appears whole: what was there
+    before stays until then, and what killed writers left is removed.
     """
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         # A pipe or a device has nothing to lose.
-        _write(model, target)
+        _write(model, target, target.name + _DATA_SUFFIXES[0])
         return
+    with written_model(target) as (place, data):
+        _write(model, place, data)
+
+
+@contextmanager
+def written_model(target: Path) -> Iterator[tuple[Path, str]]:
+    """Where to write a model, and the name of the file for its weights beside it.
+
+    Both appear at the end of the ``with`` block, by :func:`written_whole`. Until the new model
+    stands there, the one before has its weights; then they are removed.
+
+    Args:
+        target: the file of the model.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    names = [target.name + suffix for suffix in _DATA_SUFFIXES]
+    before = _data_files_of(target)
     with written_whole(target) as place:
-        _write(model, place)
+        yield place, next((name for name in names if name not in before), names[0])
+    if before.intersection(names):
+        # A file of that name that no model there read may be anybody's.
+        for name in set(names) - _data_files_of(target):
+            (target.parent / name).unlink(missing_ok=True)
 
 
-def _write(model: ir.Model, target: Path) -> None:
+def _data_files_of(path: Path) -> set[str]:
+    """The files that have weights of an ONNX model; none of what is no model, or not there."""
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except (DecodeError, OSError):
+        return set()
+    return {
+        entry.value
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+
+
+def _write(model: ir.Model, target: Path, data: str) -> None:
     if weights_in(model) > INLINE_LIMIT:
-        ir.save(model, target, external_data=target.name + DATA_SUFFIX)
+        ir.save(model, target, external_data=data)
         number_names_in_file(target)
         return
     proto = ir.serde.serialize_model(model)

@@ -66,11 +66,13 @@ class CheckpointFolder:
     ) -> Path:
         """Write ``step_N``, then remove those that are too many.
 
+        One that is there stays if it is good, as of a run that is resumed at its end.
+
         Raises:
             OSError: the disk is full, or the folder cannot be written; names the checkpoint.
         """
         target = self._folder / f"step_{step}"
-        if target.exists():  # a run that is resumed at its end
+        if target.exists() and _is_good(target):
             return target
         partial = self._folder / f".step_{step}{PARTIAL}"
         try:
@@ -89,6 +91,8 @@ class CheckpointFolder:
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
             for path in (*files, partial / MANIFEST, partial):
                 _flush(path)
+            if target.exists():  # damaged; a run that passed it over has come here again
+                shutil.rmtree(target)
             partial.rename(target)
             _flush(self._folder)
         except OSError as error:
@@ -169,6 +173,14 @@ def check_files(path: Path) -> Progress:
         if _digest(file) != digest:
             raise DataError(f"{file}: expected the bytes that were written, but they have changed")
     return progress
+
+
+def _is_good(path: Path) -> bool:
+    try:
+        check_files(path)
+    except DataError:
+        return False
+    return True
 
 
 def _compare(path: Path, written: Mapping[str, Any], current: Mapping[str, Any]) -> None:

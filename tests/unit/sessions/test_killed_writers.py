@@ -26,10 +26,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 
 from examples.bert.stages.checkpoints import CheckpointFolder
 from examples.bert.stages.device import RunState
+from paddle_ipu import popart
 from paddle_ipu.popart import graph_types, whole_files
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.unit.sessions.session_programs import Linear
@@ -254,6 +256,23 @@ def test_a_checkpoint_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_3", "step_4"]
 
 
+def test_a_damaged_checkpoint_is_written_again(tmp_path: Path) -> None:
+    """By the run that passed it over; a good one stays as it is."""
+    folder = CheckpointFolder(tmp_path, keep=2)
+    for step in (1, 2):
+        folder.write(Program(step), step, {}, {"at": step})
+    (tmp_path / "step_2" / "weights").write_bytes(b"damaged")
+    said = list[str]()
+    assert folder.read(Program(), {}, said.append)[0] == 1
+    assert len(said) == 1
+    folder.write(Program(2), 2, {}, {"at": 2})
+    assert folder.read(Program(), {}, said.append) == (2, {"at": 2})
+    assert len(said) == 1
+    folder.write(Program(2), 2, {}, {"at": 3})
+    assert folder.read(Program(), {}, said.append) == (2, {"at": 2})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_1", "step_2"]
+
+
 @pytest.mark.parametrize("size", [0, 4000, 5100])
 def test_a_checkpoint_on_a_full_disk(tmp_path: Path, size: int) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
@@ -298,6 +317,47 @@ def test_a_model_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
     (found,) = (i for i in onnx.load(path).graph.initializer if i.name == "w")
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), before + 1)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_model_in_two_files_whose_writer_is_killed_at_each_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The small weight is in the model, the large one beside it: both are old, or both are new."""
+    monkeypatch.setattr(graph_types, "INLINE_LIMIT", 4096)
+
+    def model(number: float) -> onnx_ir.Model:
+        make = popart.Builder(opsets={"ai.onnx": 11})
+        y = make.addInputTensor("FLOAT", [2000], "x")
+        for size in (2000, 1):
+            y = make.aiOnnx.add(
+                [y, make.addInitializedInputTensor(np.full(size, number, np.float32))]
+            )
+        make.addOutputTensor(y)
+        return make.model
+
+    def numbers() -> set[float]:
+        weights = map(onnx.numpy_helper.to_array, onnx.load(path).graph.initializer)
+        return {float(number) for weight in weights for number in weight}
+
+    path = tmp_path / "m.onnx"
+    graph_types.write_model(model(0), path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
+    writing = {c for c in codes(graph_types) if c.co_name in ("written_model", "_write")}
+    writing |= codes(whole_files)
+    moments, last = 0, 0.0
+    new = model(1)
+    while killed_at(moments, writing, lambda: graph_types.write_model(new, path)):
+        (last,) = numbers()
+        assert last in (0, 1)
+        graph_types.write_model(model(0), path)
+        assert numbers() == {0}
+        moments += 1
+    assert moments > 30
+    assert last == 1
+    assert numbers() == {1}
+    data = {entry.value for w in onnx.load(path, load_external_data=False).graph.initializer
+            for entry in w.external_data if entry.key == "location"}  # fmt: skip
+    assert {each.name for each in tmp_path.iterdir()} == {"m.onnx", *data}
 
 
 def test_what_a_living_writer_has_written_stays(tmp_path: Path) -> None:
