@@ -172,8 +172,10 @@ def _windows(context: TranslationContext, height: int, width: int) -> tuple[Arra
                 f"no window fits: the kernel {kernel} with dilations {dilations} is larger than "
                 f"the padded image, {padded}. Give a smaller kernel or more padding."
             )
+        dialect.check_constant(context.node, [count, windows])
         lines.append(np.arange(count)[:, None] * dilation + np.arange(windows) * step)
     down, across = lines
+    dialect.check_constant(context.node, [*down.shape, *across.shape])
     places = down[:, None, :, None] * padded[1] + across[None, :, None, :]
     return places.reshape(kernel[0] * kernel[1], -1), padded
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.loss import negative_log_likelihood
 from paddle_ipu.ops.registry import translator
@@ -60,6 +61,7 @@ def hsigmoid_loss(context: TranslationContext) -> list[str | None]:
                 f"w has {nodes_held} rows; a tree of num_classes = {classes} has "
                 f"{classes - 1} nodes, each with a row."
             )
+        dialect.check_constant(context.node, [classes, classes.bit_length()])
         table, decisions = _paths(classes)
         label = context.reshape(context.index(context.input("label")), [rows])
         nodes = context.onnx.gather([context.const(table), label], 0)

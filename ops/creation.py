@@ -5,6 +5,7 @@ A constant is returned as an array and becomes a tensor only if an operator read
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,28 @@ def _shape_of(context: TranslationContext, name: str) -> list[int]:
     """The shape of operand `name`, of a constant too."""
     constant = context.constants.get(id(context.values(name)[0]))
     return context.shape(context.input(name)) if constant is None else list(constant.shape)
+
+
+def _count(context: TranslationContext, count: int) -> int:
+    """A number of elements, where memory has room for them.
+
+    Raises:
+        InvalidProgramError: it has not.
+    """
+    dialect.check_constant(context.node, [count])
+    return count
+
+
+def _steps(start: Any, end: Any, step: Any) -> int:
+    """How many steps lead from `start` to `end`, the last one perhaps beyond it.
+
+    Raises:
+        ArithmeticError, ValueError: no number of them does.
+    """
+    # Python's numbers raise where NumPy's warn, and integers do not overflow.
+    first, last, each = (value.item() for value in (start, end, step))
+    count: int = math.ceil((last - first) / each)
+    return count
 
 
 @translator("full", "full_int_array", "assign_value", emits=())
@@ -75,6 +98,7 @@ def is_empty(context: TranslationContext) -> Array:
 def tril_indices(context: TranslationContext) -> Array:
     """Row and column indices [2, n] of the elements on and below a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("rows", "cols", "offset"))
+    dialect.check_constant(context.node, [rows, columns])
     return _as_result(context, np.asarray(np.tril_indices(rows, offset, columns)))
 
 
@@ -82,6 +106,7 @@ def tril_indices(context: TranslationContext) -> Array:
 def triu_indices(context: TranslationContext) -> Array:
     """Row and column indices [2, n] of the elements on and above a diagonal."""
     rows, columns, offset = (int(context.attr(name)) for name in ("row", "col", "offset"))
+    dialect.check_constant(context.node, [rows, columns])
     return _as_result(context, np.asarray(np.triu_indices(rows, offset, columns)))
 
 
@@ -89,7 +114,8 @@ def triu_indices(context: TranslationContext) -> Array:
 def logspace(context: TranslationContext) -> Array:
     """``base ** linspace(start, stop, num)``."""
     start, stop, base = (float(_number(context, name)) for name in ("start", "stop", "base"))
-    return _as_result(context, np.logspace(start, stop, context.ints("num")[0], base=base))
+    number = _count(context, context.ints("num")[0])
+    return _as_result(context, np.logspace(start, stop, number, base=base))
 
 
 def _filled(context: TranslationContext, shape: list[int]) -> Array | str:
@@ -135,29 +161,34 @@ def assign_value(context: TranslationContext) -> Array:
 @translator("arange", emits=(), limits="start, end and step must be constant")
 def arange(context: TranslationContext) -> Array:
     """``start + i * step`` up to ``end``, excluded."""
-    bounds = [_number(context, name) for name in ("start", "end", "step")]
-    return _as_result(context, np.arange(*bounds))
+    start, end, step = (_number(context, name) for name in ("start", "end", "step"))
+    _count(context, _steps(start, end, step))
+    return _as_result(context, np.arange(start, end, step))
 
 
 @translator("range_v2", emits=(), limits="start, end and step must be constant")
 def range_v2(context: TranslationContext) -> Array:
     """``start + i * step`` up to ``end``, included."""
     start, end, step = (_number(context, name) for name in ("start", "end", "step"))
-    return _as_result(context, start + step * np.arange(int((end - start) // step) + 1))
+    count = _count(context, int((end - start) // step) + 1)
+    return _as_result(context, start + step * np.arange(count))
 
 
 @translator("linspace", emits=(), limits="start, stop and number must be constant")
 def linspace(context: TranslationContext) -> Array:
     """``number`` evenly spaced values from ``start`` to ``stop``, both included."""
     start, stop = (float(_number(context, name)) for name in ("start", "stop"))
-    return _as_result(context, np.linspace(start, stop, context.ints("number")[0]))
+    number = _count(context, context.ints("number")[0])
+    return _as_result(context, np.linspace(start, stop, number))
 
 
 @translator("eye", emits=(), limits="the size must be constant")
 def eye(context: TranslationContext) -> Array:
     """The identity matrix, square if ``num_columns`` is negative."""
     rows, columns = context.ints("num_rows")[0], context.ints("num_columns")[0]
-    return _as_result(context, np.eye(rows, rows if columns < 0 else columns))
+    columns = rows if columns < 0 else columns
+    dialect.check_constant(context.node, [rows, columns])
+    return _as_result(context, np.eye(rows, columns))
 
 
 @translator(
@@ -173,6 +204,6 @@ def sequence_mask(context: TranslationContext) -> str:
         longest = int(context.static("x").max())
     if longest < 0:
         raise context.refuse("maxlen must be given: an IPU program has static shapes.")
-    positions = context.const(np.arange(longest), context.dtype(lengths))
+    positions = context.const(np.arange(_count(context, longest)), context.dtype(lengths))
     ends = context.reshape(lengths, [*context.shape(lengths), 1])
     return context.cast(context.onnx.less([positions, ends]), context.output_dtype())

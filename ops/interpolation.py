@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import Array, TranslationContext
 from paddle_ipu.ops.image_layout import is_channels_last
 from paddle_ipu.ops.registry import translator
@@ -106,6 +107,7 @@ def _interpolated(
     if lengths == sizes:
         return x
     for axis, size, length, scale in zip(spatial, sizes, lengths, scales, strict=True):
+        dialect.check_constant(context.node, [length])
         x = _along(context, x, axis, taps(size, length, _ratio(context, size, length, scale)))
     return x
 

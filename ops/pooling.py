@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext
 from paddle_ipu.ops.image_layout import (
     channels_back,
@@ -129,6 +130,7 @@ def _windows(context: TranslationContext, sizes: Sequence[int]) -> list[Windows]
         return [_even(size, size, 1, 0, 0, False) for size in sizes]
     if context.attr("adaptive", 0):
         wanted = context.ints("kernel_size")
+        dialect.check_constant(context.node, wanted)
         return [_adaptive(*axis) for axis in zip(sizes, wanted, strict=True)]
     return _all_even(_geometry(context, sizes), sizes, bool(context.attr("ceil_mode", 0)))
 
@@ -154,6 +156,8 @@ def _geometry(context: TranslationContext, sizes: Sequence[int]) -> _Geometry:
     before, after = explicit_pads(context, sizes, kernel, strides)
     ceil = bool(context.attr("ceil_mode", 0))
     after = pads_to_the_end(sizes, kernel, strides, before, after, ceil)
+    for padded in zip(sizes, before, after, strict=True):
+        dialect.check_constant(context.node, [sum(padded)])
     return _Geometry(kernel, strides, before, after)
 
 

@@ -138,6 +138,8 @@ def split_with_num(context: TranslationContext) -> list[str]:
     x = context.input("x")
     axis = context.ints("axis")[0] % context.rank(x)
     count = int(context.attr("num"))
+    if count != len(context.node.outputs):
+        raise ValueError(f"num is {count} of {len(context.node.outputs)} results")
     size = context.shape(x)[axis] // count
     return context.onnx.split([x], count, axis, [size] * count)
 

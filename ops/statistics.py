@@ -108,7 +108,9 @@ def histogram(context: TranslationContext) -> str:
     if 0 in context.shape(context.input("input")):
         # Paddle's kernel writes it in its operand's dtype.
         written_as(context, 0, dialect.dtype_name(context.values("input")[0]))
-        return context.const(np.zeros(int(context.attr("bins", 100))), context.output_dtype())
+        bins = int(context.attr("bins", 100))
+        dialect.check_constant(context.node, [bins])
+        return context.const(np.zeros(bins), context.output_dtype())
     operands = [context.input("input")]
     if context.has("weight"):
         operands.append(context.input("weight"))
@@ -132,6 +134,7 @@ def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtyp
         )
     weights = context.static("weights") if context.has("weights") else None
     least = int(context.number("minlength", 0))
+    dialect.check_constant(context.node, [least])
     counts = np.bincount(context.static("x"), weights, least)
     return counts.astype(dialect.dtype_name(context.node.outputs[0]))
 
@@ -140,6 +143,8 @@ def bincount(context: TranslationContext) -> np.ndarray[tuple[int, ...], np.dtyp
 def number_count(context: TranslationContext) -> str:
     """How often each integer below ``upper_range`` occurs."""
     numbers = context.reshape(context.input("numbers"), [-1, 1])
-    known = context.const(np.arange(int(context.attr("upper_range"))), context.dtype(numbers))
+    upper = int(context.attr("upper_range"))
+    dialect.check_constant(context.node, [upper])
+    known = context.const(np.arange(upper), context.dtype(numbers))
     same = context.cast(context.onnx.equal([numbers, known]), "int32")
     return context.onnx.reducesum([same], [0], 0)

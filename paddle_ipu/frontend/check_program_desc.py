@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paddle_ipu.errors import InvalidProgramError, ModelFileError, NotSupported
+from paddle_ipu.frontend.control_flow import MOST_NESTED
 from paddle_ipu.frontend.desc_message import parse, tensor_of
 from paddle_ipu.frontend.op_versions import check_versions
 from paddle_ipu.frontend.program_types import BlockDesc, OpDesc, ProgramDesc
@@ -79,6 +80,7 @@ def _spoken(version: int) -> str:
 
 def _contradictions(desc: ProgramDesc) -> Iterator[str]:
     visible: list[set[str]] = []
+    depths = {0: 0}
     for number, block in enumerate(desc.blocks):
         # protobuf hands out bytes where a string is not UTF-8.
         if not all(isinstance(text, str) for text in _texts(block)):
@@ -95,6 +97,13 @@ def _contradictions(desc: ProgramDesc) -> Iterator[str]:
         for at, op in enumerate(block.ops):
             place = f"operator {at} ({op.type}) of block {number}"
             yield from _operator(place, op, visible[number], number, len(desc.blocks))
+            for inner in (each for _, found in _blocks_of(op) for each in found):
+                # Read once for each operator, blocks of two would double with each level.
+                if inner in depths:
+                    yield f"{place} has the block {inner}, which another operator has"
+                depths[inner] = depths.get(number, 0) + 1
+                if depths[inner] > MOST_NESTED:
+                    yield f"{place} is nested in more than {MOST_NESTED} blocks"
 
 
 def _texts(block: BlockDesc) -> Iterator[object]:
@@ -146,16 +155,19 @@ def _operator(place: str, op: OpDesc, visible: set[str], number: int, blocks: in
             if any(abs(axis) > _MAX_AXIS for axis in axes):
                 # Paddle's kernels count up to zero from a negative axis.
                 yield f"{place} has {max(axes, key=abs)} in {attribute.name!r}"
-        inner = (
-            [attribute.block_idx]
-            if attribute.type == _BLOCK
-            else list(attribute.blocks_idx)
-            if attribute.type == _BLOCKS
-            else []
-        )
-        # A block is written after the one it lies in; one that named itself would never end.
+    # A block is written after the one it lies in; one that named itself would never end.
+    for name, inner in _blocks_of(op):
         if any(each not in range(number + 1, blocks) for each in inner):
-            yield f"{place} has the blocks {inner} in {attribute.name!r}"
+            yield f"{place} has the blocks {inner} in {name!r}"
+
+
+def _blocks_of(op: OpDesc) -> Iterator[tuple[str, list[int]]]:
+    """(attribute, numbers of the blocks that it names) of an operator."""
+    for attribute in op.attrs:
+        if attribute.type == _BLOCK:
+            yield attribute.name, [attribute.block_idx]
+        elif attribute.type == _BLOCKS:
+            yield attribute.name, list(attribute.blocks_idx)
 
 
 def _check_signature(desc: ProgramDesc, where: str) -> None:

@@ -13,6 +13,10 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 
+MOST_NESTED = 128
+"""Blocks in blocks of a saved program: what reads one goes down by recursion, and ``switch_case``
+puts each branch into the one before it."""
+
 
 @dataclass(slots=True)
 class Region:

@@ -10,7 +10,7 @@ one ``if``. A block writes variables of the blocks around it: those are the node
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import onnx_ir as ir
@@ -66,10 +66,17 @@ class Reader(Protocol):
         """Appends a node made from an operator."""
 
 
-def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]:
+def combined(
+    desc: ProgramDesc, operators: Sequence[Operator], tensors: Collection[str]
+) -> list[Operator]:
     """The operators of a block, where a cond is one ``conditional_block`` with two blocks.
 
     The results of control flow are all that its blocks write of the variables around them.
+
+    Args:
+        desc: the program.
+        operators: of the block.
+        tensors: :func:`tensors_of` the program.
 
     Raises:
         InvalidProgramError: a block, a condition or a selection that is none.
@@ -79,14 +86,14 @@ def combined(desc: ProgramDesc, operators: Sequence[Operator]) -> list[Operator]
     for at, operator in enumerate(operators):
         if at in merged or operator.type not in (IF, WHILE) or _is_backward(operator):
             continue
-        written = written_outside(desc, _block_of(operator))
+        written = _written_outside(desc, _block_of(operator), tensors)
         if operator.type == WHILE:
             made[at] = operator.changed(outputs={"Out": written})
             continue
         last, parts, otherwise, choices = _branches(operators, at)
         merged |= parts - {last}
         if otherwise is not None:
-            written += written_outside(desc, otherwise.index)
+            written += _written_outside(desc, otherwise.index, tensors)
         inner = {name for _, then, other in choices for name in (then, other)}
         outputs = [name for name in dict.fromkeys(written) if name not in inner]
         made[last] = operator.changed(
@@ -117,12 +124,25 @@ def _condition(reader: Reader, operator: Operator, slot: str) -> tuple[str, ir.V
     return name, found
 
 
-def written_outside(desc: ProgramDesc, block: int, around: Sequence[int] = ()) -> list[str]:
+def tensors_of(desc: ProgramDesc) -> set[str]:
+    """The names of a program's tensors and of its arrays of tensors."""
+    return {
+        variable.name
+        for block in desc.blocks
+        for variable in block.vars
+        if variable.type.type in (_DENSE, ARRAY)
+    }
+
+
+def _written_outside(
+    desc: ProgramDesc, block: int, tensors: Collection[str], around: Sequence[int] = ()
+) -> list[str]:
     """The outer tensors that a block writes, in the order of the writes.
 
     Args:
         desc: the program.
         block: index of the block.
+        tensors: the names of what counts.
         around: indices of the blocks that contain it.
 
     Raises:
@@ -135,17 +155,11 @@ def written_outside(desc: ProgramDesc, block: int, around: Sequence[int] = ()) -
             else f"an operator has block {block}, and there are {len(desc.blocks)}."
         )
     own = {variable.name for variable in desc.blocks[block].vars}
-    tensors = {
-        variable.name
-        for outer in desc.blocks
-        for variable in outer.vars
-        if variable.type.type in (_DENSE, ARRAY)
-    }
     found: dict[str, None] = {}
     for op in desc.blocks[block].ops:
         for attribute in op.attrs:
             if attribute.type == 8:
-                inner = written_outside(desc, attribute.block_idx, (*around, block))
+                inner = _written_outside(desc, attribute.block_idx, tensors, (*around, block))
                 found.update(dict.fromkeys(inner))
         found.update((name, None) for slot in op.outputs for name in slot.arguments)
     return [name for name in found if name not in own and name in tensors]

@@ -15,6 +15,7 @@ operators of stacks are left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -89,6 +90,7 @@ class _Reader:
         self._lists: dict[Hashable, list[ir.Value | None]] = {}
         self._feeds: dict[str, ir.Value] = {}
         self._names: set[str] = set() if outside is None else outside._names
+        self._repeated: Counter[str] = Counter() if outside is None else outside._repeated
 
     def add(self, op: PirOperation) -> None:
         name = op.name()
@@ -332,10 +334,13 @@ class _Reader:
         return outputs, (segments if has_list else None)
 
     def _unique_name(self, name: str) -> str:
-        while name in self._names:
-            name += "_"
-        self._names.add(name)
-        return name
+        unique = name
+        while unique in self._names:
+            # Blocks number their operators alike: a search from the first number would be long.
+            self._repeated[name] += 1
+            unique = f"{name}_{self._repeated[name]}"
+        self._names.add(unique)
+        return unique
 
 
 def _is_backward(op: PirOperation) -> bool:

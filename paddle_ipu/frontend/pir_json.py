@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from paddle_ipu.errors import ModelFileError, NotSupported
+from paddle_ipu.frontend.control_flow import MOST_NESTED
 from paddle_ipu.frontend.operand_names import operand_names
 
 VERSIONS = {"3.0": 1, "3.1": 2, "3.2": 3, "3.3": 4}
@@ -293,6 +294,8 @@ class _Parser:
         arguments = [self._define(each, "#") for each in self._array(fields.get("args"), "args")]
         for each in self._array(fields.get("kwargs", []), "kwargs"):
             arguments.append(self._define(each, "#"))
+        if len(self._path) > MOST_NESTED:
+            self._fail(f"is nested in more than {MOST_NESTED} blocks")
         ops = []
         for number, op in enumerate(self._array(fields.get("ops"), "ops")):
             parts = self._object(op)

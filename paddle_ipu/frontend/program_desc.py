@@ -115,7 +115,11 @@ class _Reader:
         if outside is not None:
             self._variables = {**outside._variables, **self._variables}
         operators = [legacy_operator.parse(op) for op in block.ops]
-        operators = control_flow_desc.combined(desc, operators)
+        # Of the whole program, which is walked once, not for each of its blocks.
+        self._tensors: set[str] = (
+            control_flow_desc.tensors_of(desc) if outside is None else outside._tensors
+        )
+        operators = control_flow_desc.combined(desc, operators, self._tensors)
         self._fed = {op.output("Out") for op in operators if op.type == _FEED}
         self._operators = [
             form for op in operators if op.type not in (_FEED, _FETCH) for form in self._modern(op)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,6 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         )
     graph = loaded.graph
     _refuse_unimplemented(graph)
-    _refuse_element_types(graph)
     _refuse_reserved_names(graph)
     _refuse_many_blocks(graph)
     for value in graph.inputs:
@@ -76,23 +74,38 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
         type_graph(graph)
+    _refuse_element_types(graph)
     _refuse_vast_tensors(graph)
     return loaded
 
 
 _MOST_BLOCKS = 1024
 """Subgraphs of a model: XLA needs some 10 ms for each, and cannot be interrupted."""
+_MOST_NESTED = 64
+"""Subgraphs in subgraphs of a model: what compiles one goes down by recursion."""
 _MOST_BYTES = 2**40
 """Of a tensor: no machine has a TiB for one."""
 
 
 def _refuse_many_blocks(graph: ir.Graph) -> None:
     """popart_exception for more blocks of If, Loop, Scan and Call than compile in seconds."""
-    blocks = sum(
-        attribute.type == ir.AttributeType.GRAPH
-        for node in ir.traversal.RecursiveGraphIterator(graph)
-        for attribute in node.attributes.values()
-    )
+    blocks, deepest, waiting = 0, 0, [(graph, 0)]
+    while waiting:
+        around, depth = waiting.pop()
+        inner = [
+            attribute.as_graph()
+            for node in around
+            for attribute in node.attributes.values()
+            if attribute.type == ir.AttributeType.GRAPH
+        ]
+        blocks, deepest = blocks + len(inner), max(deepest, depth)
+        waiting.extend((each, depth + 1) for each in inner)
+    if deepest > _MOST_NESTED:
+        raise popart_exception(
+            f"The model has subgraphs (branches of If, bodies of Loop and the like) in subgraphs, "
+            f"{deepest} deep, and at most {_MOST_NESTED} can be compiled. Nest fewer, or use Where "
+            "in the place of If."
+        )
     if blocks > _MOST_BLOCKS:
         raise popart_exception(
             f"The model has {blocks} subgraphs (branches of If, bodies of Loop and the like), and "
@@ -102,11 +115,7 @@ def _refuse_many_blocks(graph: ir.Graph) -> None:
 
 def _refuse_vast_tensors(graph: ir.Graph) -> None:
     """popart_exception if a tensor is too large for any machine, before anything is allocated."""
-    nodes = ir.traversal.RecursiveGraphIterator(graph)
-    values = itertools.chain(
-        graph.inputs, graph.initializers.values(), (v for node in nodes for v in node.outputs)
-    )
-    for value in values:
+    for value in _all_values(graph):
         info = info_of(value)
         if info is not None and math.prod(info.dims) * info.dtype.bitwidth > 8 * _MOST_BYTES:
             raise popart_exception(
@@ -114,6 +123,15 @@ def _refuse_vast_tensors(graph: ir.Graph) -> None:
                 f"{math.prod(info.dims)} elements; a tensor has at most 2^40 bytes. Make it "
                 "smaller; if the model comes from a file, that may be damaged."
             )
+
+
+def _all_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The tensors of a graph, and of its subgraphs."""
+    for each in (graph, *graph.subgraphs()):
+        yield from each.inputs
+        yield from each.initializers.values()
+        for node in each:
+            yield from node.outputs
 
 
 def _refuse_negative_dimensions(name: str, dims: Sequence[int]) -> None:
@@ -142,7 +160,7 @@ def _refuse_unimplemented(graph: ir.Graph) -> None:
 
 def _refuse_element_types(graph: ir.Graph) -> None:
     """popart_exception if a tensor is of a type that there is not on any device."""
-    for value in tensors_of(graph).values():
+    for value in _all_values(graph):
         dtype = value.dtype
         if dtype is not None and dtype in _NOT_ON_DEVICES:
             raise popart_exception(f"The data type {dtype.name} is not supported in Poplar")

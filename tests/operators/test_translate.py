@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,32 @@ def test_a_constant_that_no_ipu_holds_is_refused_before_it_is_made(static_progra
     )
     with pytest.raises(InvalidProgramError, match=message):
         _translated(static_program, "full")
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda _: paddle.arange(2**40), "[1099511627776]"),
+        (lambda _: paddle.arange(0.0, 2.0**40, 0.5), "[2199023255552]"),
+        (lambda _: paddle.linspace(0, 1, 2**30), "[1073741824]"),
+        (lambda _: paddle.logspace(0, 1, 2**30), "[1073741824]"),
+        (lambda _: paddle.eye(2**20), "[1048576, 1048576]"),
+        (lambda _: paddle.tril_indices(2**20, 2**20, 0), "[1048576, 1048576]"),
+        (lambda _: paddle.triu_indices(2**20, 2**20, 0), "[1048576, 1048576]"),
+        (lambda x: paddle.nn.functional.interpolate(x, [2**30, 2]), "[1073741824]"),
+        (lambda x: paddle.nn.functional.adaptive_avg_pool2d(x, [2**20, 2**20]), "[1048576, 10"),
+        (lambda x: paddle.nn.functional.unfold(x, 1, 1, 2**20), "[1, 2097154, 1, 2097154]"),
+    ],
+)  # fmt: skip
+def test_constants_whose_size_is_in_the_program_are_refused_before_they_are_made(
+    static_program: Any, make: Callable[[Any], Any], shape: str
+) -> None:
+    make(paddle.static.data("x", [1, 1, 2, 2], "float32"))
+    *_, last = (str(node.op_type) for node in programs.read(static_program))
+    with pytest.raises(
+        InvalidProgramError, match=f"makes a constant of the shape {re.escape(shape)}"
+    ):
+        _translated(static_program, last)
 
 
 def test_feeds_and_results_are_found_by_name(static_program: Any) -> None:

@@ -146,13 +146,14 @@ def average_pool(context: LoweringContext, inputs: Inputs, attributes: Attribute
     total = _reduce_windows(x, np.zeros((), x.dtype), lax.add, pool)
     include = bool(attributes.get("count_include_pad", 0))
     declared = explicit_padding(context, attributes, x.shape[2:], pool.kernel, pool.strides)
-    count: Any = np.ones((), x.dtype)
+    # Not one constant, which would be as large as the result.
+    count = jnp.ones((), x.dtype)
     for axis, out_size in enumerate(total.shape[2:]):
         size, (before, after) = x.shape[2 + axis], declared[axis]
         starts = np.arange(out_size) * pool.strides[axis] - before
         low, high = (-before, size + after) if include else (0, size)
         inside = np.minimum(starts + pool.kernel[axis], high) - np.maximum(starts, low)
-        count = count[..., None] * inside.astype(x.dtype)
+        count = count[..., None] * jnp.asarray(inside.astype(x.dtype))
     mean: jax.Array = total / count
     return mean
 

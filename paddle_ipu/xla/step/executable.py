@@ -42,6 +42,8 @@ from paddle_ipu.xla.step.traced_step import Step
 
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
+_NO_MEMORY = "RESOURCE_EXHAUSTED"
+"""How XLA's message begins where an allocation fails."""
 _NO_SCALARS = np.zeros(0, np.float32)
 
 
@@ -357,8 +359,8 @@ class Executable:
                 state are as before the batch with it.
             NumericalError: floats are checked and an operator gave NaN or infinity; weights and
                 state are as before the run.
-            popart_runtime_error: an Abort stopped the program; weights and state are as before the
-                run.
+            popart_runtime_error: an Abort stopped the program, and weights and state are as before
+                the run; or this machine has not the memory.
             BackendUnavailableError: this process is a fork of the one that compiled the program.
         """
         heartbeat.beat()
@@ -369,6 +371,11 @@ class Executable:
         except jax.errors.JaxRuntimeError as error:
             if ABORTED in str(error):
                 raise popart_runtime_error(ABORTED) from error
+            if str(error).startswith(_NO_MEMORY):
+                raise popart_runtime_error(
+                    f"This machine has not the memory for a step: {error} Run fewer rows or "
+                    "batches in a step; if the program comes from a file, that may be damaged."
+                ) from error
             raise
 
     def _run(self, feeds: Mapping[str, HostArray], updating: bool) -> dict[str, HostArray]:

@@ -348,6 +348,27 @@ def _column(desc: Any) -> None:
     fetch.attrs.add(name="col", type=3, ints=[0])
 
 
+def _inside(desc: Any, around: int, block: int) -> None:
+    """An operator of block `around` has the block."""
+    while len(desc.blocks) <= block:
+        number = len(desc.blocks)
+        desc.blocks.add(idx=number, parent_idx=number - 1)
+    operator = desc.blocks[around].ops.add(type="while")
+    operator.attrs.add(name="sub_block", type=8, block_idx=block)
+
+
+def _shared_blocks(desc: Any) -> None:
+    """Each level is read twice as often as the one around it."""
+    for block in range(1, 41):
+        _inside(desc, block - 1, block)
+        _inside(desc, block - 1, block)
+
+
+def _nested_blocks(desc: Any) -> None:
+    for block in range(1, 3000):
+        _inside(desc, block - 1, block)
+
+
 DESC_DAMAGE: dict[str, Callable[[Any], Any]] = {
     "block 0 says it is block 7": lambda d: setattr(d.blocks[0], "idx", 7),
     "block 0 lies in block 3": lambda d: setattr(d.blocks[0], "parent_idx", 3),
@@ -355,6 +376,8 @@ DESC_DAMAGE: dict[str, Callable[[Any], Any]] = {
     r"operator 1 \(a b\) of block 0 has the type": lambda d: setattr(_matmul(d), "type", "a b"),
     "has a slot twice: X, X": _one_slot,
     r"has the blocks \[5\] in 'sub'": _attribute(name="sub", type=8, block_idx=5),
+    r"\(while\) of block 0 has the block 1, which another operator has": _shared_blocks,
+    r"operator 0 \(while\) of block 128 is nested in more than 128 blocks": _nested_blocks,
     "has -99999 in 'axis'": _attribute(name="axis", type=0, i=-99999),
     "variable 'linear_0.w_0' twice": lambda d: d.blocks[0].vars.append(_variable(d)),
     "variable 'linear_0.w_0' has no shape and no dtype": _no_shape,

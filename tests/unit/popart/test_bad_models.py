@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from paddle_ipu import popart
 from paddle_ipu.errors import LoweringError, popart_exception, popart_runtime_error
+from paddle_ipu.xla.step.executable import Executable
 from tests.differential.files import onnx_seeds
 from tests.unit.sessions.session_programs import builder
 
@@ -137,6 +140,90 @@ def test_a_tensor_that_no_machine_holds(nodes: Sequence[onnx.NodeProto], shape: 
     told = rf"^Tensor 'y' is FLOAT {re.escape(str(shape))}, which has \d+ elements; .* 2\^40 bytes"
     with pytest.raises(popart_exception, match=told):
         infer(model(nodes))
+
+
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [(helper.make_node("RandomNormal", [], ["y"], shape=[-5, 2]), "[-5, 2]"),
+     (helper.make_node("ConstantOfShape", ["s"], ["y"]), "[-5, 2]")],
+    ids=["random", "constant"],
+)  # fmt: skip
+def test_a_result_of_a_negative_size(node: onnx.NodeProto, shape: str) -> None:
+    told = rf"{node.op_type}.* output 'y' would have the shape {re.escape(shape)}. Values must be"
+    with pytest.raises(popart_exception, match=told):
+        infer(model([constant("s", [-5, 2]), node]))
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_strings_that_an_operator_makes(is_inside: bool) -> None:
+    cast = helper.make_node("Cast", ["x"], ["text"], to=TensorProto.STRING)
+    back = helper.make_node("Cast", ["text"], ["y"], to=TensorProto.FLOAT)
+    nodes = [cast, back]
+    if is_inside:
+        output = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+        block = helper.make_graph(nodes, "block", [], output)
+        chosen = helper.make_node("If", ["yes"], ["y"], then_branch=block, else_branch=block)
+        nodes = [constant("yes", True), chosen]
+    with pytest.raises(popart_exception, match="The data type STRING is not supported in Poplar"):
+        infer(model(nodes))
+
+
+@pytest.fixture
+def small_constants() -> Iterator[None]:
+    """JAX warns of constants of a KB, which is an error in tests."""
+    before = jax.config.jax_captured_constants_warn_bytes
+    jax.config.update("jax_captured_constants_warn_bytes", 1000)
+    yield
+    jax.config.update("jax_captured_constants_warn_bytes", before)
+
+
+@pytest.mark.usefixtures("small_constants")
+def test_a_mean_of_windows_has_no_constant_of_its_size() -> None:
+    """The numbers of elements in windows were one: 4 GB for a file of 169 bytes."""
+    pool = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[40, 40], pads=[39] * 4)
+    x = np.ones((1, 1, 2, 3), np.float32)
+    mean = infer(model([pool], dims=(1, 1, 2, 3)), x)
+    np.testing.assert_array_equal(mean, np.ones((1, 1, 41, 42)))
+
+
+def test_subgraphs_too_deep_for_what_compiles_them() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    yes = make.addInputTensor("BOOL", [], "yes")
+    names = [f"y{number}" for number in range(66)]
+    graph = make.model.graph
+    outer = {"x": graph.inputs[0], "yes": graph.inputs[1]}
+    assert (x, yes) == ("x", "yes")
+
+    def relu(name: str) -> ir.Node:
+        return ir.node("Relu", [outer["x"]], outputs=[typed(name)])
+
+    def typed(name: str) -> ir.Value:
+        return ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([2]))
+
+    node = relu("innermost")
+    for name in names:
+        other = relu(f"{name}.other")
+        blocks = [ir.Graph([], list(each.outputs), nodes=[each]) for each in (node, other)]
+        node = ir.node(
+            "If", [outer["yes"]], {"then_branch": blocks[0], "else_branch": blocks[1]},
+            outputs=[typed(name)],
+        )  # fmt: skip
+    graph.append(node)
+    graph.outputs.append(node.outputs[0])
+    with pytest.raises(popart_exception, match="in subgraphs, 66 deep, and at most 64 can be comp"):
+        infer(make.model, output=names[-1])
+
+
+def test_a_step_that_this_machine_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+
+    monkeypatch.setattr(Executable, "_run", full)
+    with pytest.raises(
+        popart_runtime_error, match="not the memory for a step: .* 8 bytes. Run few"
+    ):
+        infer(model([helper.make_node("Relu", ["x"], ["y"])]))
 
 
 def test_anchors_that_this_machine_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
