@@ -1,10 +1,10 @@
 """The folder that keeps compiled programs for other processes: entries, digests, locks, bound.
 
 What is in an entry is machine code, so nothing of one is read before three things hold: the folder
-and the file belong to this user and nobody else can write them; the digest in front of the file is
-that of what follows; the key in it is the one that was asked for. An entry that fails is as good as
-none. Entries appear whole, by a rename, and the ones that were used least recently go when the
-folder is larger than its bound.
+and the file belong to this user or to root, and nobody else can write them; the digest in front of
+the file is that of what follows; the key in it is the one that was asked for. An entry that fails
+is as good as none. Entries appear whole, by a rename, and the ones that were used least recently go
+when the folder is larger than its bound.
 
 One process compiles while the others that want the same entry wait. Their locks are POSIX record
 locks on one file, which the kernel takes from a process that ends.
@@ -79,6 +79,11 @@ def size_limit() -> int:
     return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
 
+def _is_trusted(user: int) -> bool:
+    """Whether a user's machine code may run here: this user's own, and root's, as programs are."""
+    return user in (os.geteuid(), 0)
+
+
 class ExecutableCache:
     """The entries in one folder.
 
@@ -88,7 +93,7 @@ class ExecutableCache:
     Attributes:
         limit: bytes of all entries together, at most.
 
-    A folder that cannot be written is used for what it holds; nothing new is kept.
+    A folder that cannot be written, be it root's, is used for what it holds; nothing new is kept.
 
     Raises:
         CacheError: the folder cannot be made, is empty and cannot be written, or others can write
@@ -111,7 +116,7 @@ class ExecutableCache:
                 f"the cache of compiled programs cannot be at {self.folder}: {error.strerror}. "
                 "Give another folder as cache_path, or turn enable_engine_caching off"
             ) from error
-        if status.st_uid != os.geteuid():
+        if not _is_trusted(status.st_uid):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} belongs to user "
                 f"{status.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
@@ -174,7 +179,7 @@ class ExecutableCache:
             known = os.fstat(file.fileno())
             if not stat.S_ISREG(known.st_mode):
                 return "it is no ordinary file"
-            if known.st_uid != os.geteuid():
+            if not _is_trusted(known.st_uid):
                 return f"it belongs to user {known.st_uid}"
             if known.st_mode & _OTHERS_WRITE:
                 return "other users can write it"
@@ -260,13 +265,13 @@ class ExecutableCache:
     def alone(self, key: str) -> Iterator[None]:
         """Nobody else, thread or process, is in here with the same key.
 
-        Where the file system has no locks, processes do not wait for one another, nor where
-        nothing can be written, which is what they would wait for.
+        Where the file system has no locks, or no room for the file of them, processes do not wait
+        for one another, nor where nothing can be written, which is what they would wait for.
         """
-        if not self._is_writable:
+        lock_file = self._lock_file() if self._is_writable else None
+        if lock_file is None:
             yield
             return
-        lock_file = _LockFile.of(self.folder / _LOCK)
         # A byte of the lock file for each key; the offset is a signed number of 64 bits.
         place = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16)
         with lock_file.thread_lock(place):
@@ -277,6 +282,14 @@ class ExecutableCache:
                 if locked:
                     fcntl.lockf(lock_file.descriptor, fcntl.LOCK_UN, 1, place)
 
+    def _lock_file(self) -> _LockFile | None:
+        path = self.folder / _LOCK
+        try:
+            return _LockFile.of(path)
+        except OSError as error:
+            _warn_unlocked(path, error)
+            return None
+
     def _wait_for(self, lock_file: _LockFile, place: int) -> bool:
         start, reported = time.monotonic(), False
         while True:
@@ -284,10 +297,7 @@ class ExecutableCache:
                 fcntl.lockf(lock_file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    _LOG.warning(
-                        "%s cannot be locked (%s): processes that want the same program compile "
-                        "it each for themselves.", lock_file.path, error.strerror,
-                    )  # fmt: skip
+                    _warn_unlocked(lock_file.path, error)
                     return False
             else:
                 return True
@@ -295,6 +305,15 @@ class ExecutableCache:
                 _LOG.info("Waiting for another process that compiles the same program.")
                 reported = True
             time.sleep(_POLL_SECONDS)
+
+
+def _warn_unlocked(path: Path, error: OSError) -> None:
+    _LOG.warning(
+        "%s cannot be locked (%s): processes that want the same program compile it each for "
+        "themselves.",
+        path,
+        error.strerror,
+    )
 
 
 class _LockFile:
@@ -310,7 +329,11 @@ class _LockFile:
 
     @classmethod
     def of(cls, path: Path) -> _LockFile:
-        """The lock file at `path`, which is made where there is none."""
+        """The lock file at `path`, which is made where there is none.
+
+        Raises:
+            OSError: it cannot be made.
+        """
         with cls._guard:
             try:
                 known = path.stat()
@@ -320,13 +343,7 @@ class _LockFile:
                 if (existing := cls._known.get((known.st_dev, known.st_ino))) is not None:
                     return existing
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                descriptor = os.open(path, flags, 0o600)
-            except OSError as error:
-                raise CacheError(
-                    f"the cache of compiled programs cannot make its lock file {path}: "
-                    f"{error.strerror}. Give another folder as cache_path"
-                ) from error
+            descriptor = os.open(path, flags, 0o600)
             known = os.fstat(descriptor)
             made = cls(path, descriptor)
             return cls._known.setdefault((known.st_dev, known.st_ino), made)

@@ -93,7 +93,11 @@ def test_an_entry_under_another_name_is_no_entry(cache: ExecutableCache) -> None
 def test_a_file_of_another_user_is_no_entry(
     cache: ExecutableCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    user = os.geteuid()
+    if os.geteuid() == 0:
+        # Root's own are everybody's.
+        for path in (cache.folder, _file(cache)):
+            os.chown(path, 65533, -1)
+    user = cache.folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert cache.examine(KEY) == f"it belongs to user {user}"
     with pytest.raises(CacheError, match=f"belongs to user {user}, not to this one"):
@@ -118,6 +122,25 @@ def test_a_folder_that_cannot_be_used_is_refused(
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
     with pytest.raises(CacheError, match="cannot be written .* and holds no program"):
         ExecutableCache(tmp_path)
+
+
+def test_a_full_disk_without_room_for_the_lock_costs_the_waiting_only(
+    cache: ExecutableCache, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make = os.open
+
+    def full(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(28, "No space left on device")
+        return make(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", full)
+    with cache.alone(KEY):
+        assert cache.load(KEY) is not None
+    with cache.alone(OTHER):
+        assert not cache.store(OTHER, TOLD, b"x")
+    lock = cache.folder / "lock"
+    assert f"{lock} cannot be locked (No space left on device): processes" in caplog.text
 
 
 def test_a_full_disk_costs_the_entry_only(

@@ -182,18 +182,24 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_folder_that_cannot_be_written_is_read(open_folder: Path) -> None:
+@pytest.mark.parametrize("is_roots", [False, True])
+def test_a_folder_that_cannot_be_written_is_read(open_folder: Path, is_roots: bool) -> None:
+    """The user's own, or one that root has filled for others, as in an image."""
+    is_root = os.geteuid() == 0
+    if is_roots and not is_root:
+        pytest.skip("only root makes files of root's")
     filled = open_folder / "filled"
     cache = ExecutableCache(filled)
     cache.store(KEY, {"a": 1}, b"x")
-    filled.chmod(0o500)
-    if os.geteuid() == 0:
+    filled.chmod(0o555)
+    (filled / f"{KEY}.ipuexe").chmod(0o444)
+    if is_root and not is_roots:
         # Root may write everywhere.
         os.chown(filled, 65534, -1)
         os.chown(filled / f"{KEY}.ipuexe", 65534, -1)
 
     def work() -> None:
-        if os.geteuid() == 0:
+        if is_root:
             os.setuid(65534)
         found = ExecutableCache(filled)
         with found.alone(KEY):
