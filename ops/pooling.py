@@ -89,13 +89,19 @@ def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
     return max_of_windows(context, x, _windows(context, context.shape(x)[2:]))
 
 
-@translator("lp_pool2d", emits=("Pow", "Transpose", "paddle_ipu.SumOfWindows"))
+@translator(
+    "lp_pool2d",
+    emits=("Pow", "MaxPool", "GlobalMaxPool", "Transpose", "Add", "paddle_ipu.SumOfWindows",
+           "paddle_ipu.MaxOfWindows"),
+)  # fmt: skip
 def lp_pool2d(context: TranslationContext) -> str:
-    """``sum(x ** p) ** (1 / p)`` of each window."""
+    """``sum(x ** p) ** (1 / p)`` of each window; of infinite order the maximum, not of ``|x|``."""
     _check_windows(context)
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     p = float(context.attr("norm_type"))
+    if p == math.inf and 0 not in context.shape(x)[2:]:
+        return channels_back(context, _max_pool(context, x), last)
     power = context.onnx.pow([x, context.const_like(p, x)])
     total = _sum_of_windows(context, power, _windows(context, context.shape(x)[2:]))
     root = context.onnx.pow([total, context.const_like(1.0 / p, x)])

@@ -25,6 +25,18 @@ def _float_dtype(context: TranslationContext) -> str:
     return dtype
 
 
+def _shape(context: TranslationContext) -> list[int]:
+    """The attribute or constant operand ``shape``.
+
+    Raises:
+        NotSupported: a size is below zero, which Paddle takes for one that it does not know.
+    """
+    shape = context.ints("shape")
+    if min(shape, default=0) < 0:
+        raise context.refuse(f"shape {shape} has sizes that are not known; give them.")
+    return shape
+
+
 def normal(
     context: TranslationContext, shape: list[int], mean: float, std: float, seed: int = 0
 ) -> str:
@@ -84,7 +96,7 @@ def _refuse_diagonal(context: TranslationContext) -> None:
 def gaussian(context: TranslationContext) -> str:
     """Normal numbers with ``mean`` and ``std``."""
     mean, std = float(context.attr("mean", 0.0)), float(context.attr("std", 1.0))
-    return normal(context, context.ints("shape"), mean, std, _seed(context))
+    return normal(context, _shape(context), mean, std, _seed(context))
 
 
 @translator("gaussian_inplace", emits=("RandomNormal", "paddle_ipu.SeededNormal"))
@@ -102,7 +114,7 @@ def gaussian_inplace(context: TranslationContext) -> str:
 def uniform_(context: TranslationContext) -> str:
     """Uniform numbers in [min, max)."""
     low, high = context.number("min"), context.number("max")
-    return uniform(context, context.ints("shape"), low, high, _seed(context))
+    return uniform(context, _shape(context), low, high, _seed(context))
 
 
 @translator(
@@ -145,7 +157,7 @@ def truncated_gaussian_random(context: TranslationContext) -> str:
             f"std {std} and the bounds {low} and {high}: std has to be above 0, and a below b."
         )
     attributes = {
-        "shape": context.ints("shape"),
+        "shape": _shape(context),
         "dtype": int(dialect.DTYPES[_float_dtype(context)]),
         "mean": mean,
         "scale": std,
@@ -170,7 +182,7 @@ def _integers(context: TranslationContext, shape: list[int], low: int, high: int
 def randint(context: TranslationContext) -> str:
     """Uniform integers in [low, high)."""
     low, high = int(context.attr("low")), int(context.attr("high"))
-    return _integers(context, context.ints("shape"), low, high)
+    return _integers(context, _shape(context), low, high)
 
 
 @translator("random", emits=("paddle_ipu.RandomInteger", "Cast"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tests.differential.operators.use import Case, DType, Tensor, Use
+from tests.differential.operators.use import Array, Case, DType, Result, Tensor, Use
 
 MOVES = 3
 """In how many ways the last bits of operands change, each in both directions."""
@@ -48,6 +48,27 @@ def without_denormals(case: Case) -> Case:
         return use
 
     return replace(case, steps=tuple(map(of_use, case.steps)))
+
+
+def last_alone(case: Case, results: Sequence[Mapping[str, Array]]) -> Case:
+    """The last operator of a case, of what the earlier ones gave.
+
+    Args:
+        case: of several operators.
+        results: of each but the last, name of a fetch -> its value.
+    """
+    use = case.steps[-1]
+    for name, operands in use.operands.items():
+        for at, operand in enumerate(operands if isinstance(operands, tuple) else (operands,)):
+            if isinstance(operand, Result):
+                array = results[operand.step][f"output {operand.output}"]
+                use = use.with_operand(name, at, _tensor(array))
+    return replace(case, steps=(use,))
+
+
+def _tensor(array: Array) -> Tensor:
+    name = array.dtype.name
+    return Tensor(array.astype(np.float32) if name == "bfloat16" else array, name)
 
 
 def moved(case: Case) -> Iterator[Case]:

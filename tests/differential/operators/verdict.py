@@ -9,21 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tests.differential.operators.ipu_model import Outcome
+from tests.differential.operators.ties import same_but_for_ties
 from tests.differential.operators.use import Array
 from tests.differential.operators.worker import Answer
 from tests.operators.compare import assert_same
-
-BACKWARD_STABLE = frozenset(
-    """
-    cholesky cholesky_solve det determinant eigh eigvalsh inverse lstsq lu lu_solve qr slogdet
-    slogdet_v2 slogdeterminant solve svd svdvals triangular_solve
-    """.split()
-)
-"""Operators whose results are exact ones of operands that differ in their last bits.
-
-They are further from the exact ones of the operands themselves by the condition number, in any
-order of computing (N. Higham, Accuracy and Stability of Numerical Algorithms, chapter 1).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +53,8 @@ def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict
             with np.errstate(all="ignore"):
                 assert_same(got=got, expected=expected, what=what)
         except AssertionError as error:
+            if same_form and same_but_for_ties(case, what, got, expected):
+                continue
             detail = f"{error}\ngot {_short(got)}\nexpected {_short(expected)}"
             title = f"{case.subject}: {_difference(got, expected)}"
             if what.startswith("gradient"):
@@ -141,10 +132,12 @@ def is_rounding(
             np.isfinite(expected) | (np.isnan(expected) & np.isnan(other)) | (expected == other)
         )
         # Where only Paddle's float32 is no number, it is Paddle's that went beyond the range:
-        # ours did so too, or is the number that the other is.
+        # ours did so too, to what it came to in its order, or is the number that the other is.
         with np.errstate(all="ignore"):
             in_range = other[~judged].astype(expected.dtype)
-        if not _are_either(got[~judged], expected[~judged], in_range):
+        beyond = ~np.isfinite(got[~judged]) & np.isfinite(other[~judged])
+        fallback = np.where(beyond, got[~judged], expected[~judged])
+        if not _are_either(got[~judged], fallback, in_range):
             return False
         got, expected, other = got[judged], expected[judged], other[judged]
     if got.dtype != expected.dtype or not is_float(got):

@@ -209,6 +209,17 @@ _add(
 )
 _add(
     "lp_pool2d",
+    lambda x: [
+        F.lp_pool2d(x, math.inf, [3, 2], stride=2, padding=1, ceil_mode=True),
+        F.lp_pool2d(x, math.inf, 2, data_format="NHWC"),
+    ],
+    gradient=("x",),
+    label="of infinite order",
+    since=Since("3.0", "there is no such operator"),
+    x=normal(2, 3, 6, 4),
+)
+_add(
+    "lp_pool2d",
     lambda x: F.lp_pool2d(x, 2.0, 2, data_format="NHWC"),
     gradient=("x",),
     label="channels last",
