@@ -530,6 +530,11 @@ ROWS = (
         "numbers",
         "Paddle's kernel takes head_number, whatever heads its operand has",
     ),
+    Explained(
+        "(log_)?softmax",
+        r"NaN[\s\S]*softmax\n    x: \w+\[\]",
+        "of a number without axes Paddle's kernel gives 1, and its logarithm 0, whatever it is",
+    ),
 )
 """The first that fits explains a finding."""
 

@@ -15,10 +15,11 @@ from tests.differential.operators.choice import Choice
 from tests.differential.operators.draw import Drawing, with_other_values
 from tests.differential.operators.explained import explanation
 from tests.differential.operators.ipu_model import Outcome
-from tests.differential.operators.neighbours import moved
+from tests.differential.operators.neighbours import last_alone, moved
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
-from tests.differential.operators.use import Case, Tensor, Use
+from tests.differential.operators.ties import same_but_for_ties
+from tests.differential.operators.use import Case, Result, Tensor, Use
 from tests.differential.operators.verdict import (
     agrees_with_any,
     compare,
@@ -198,6 +199,42 @@ def test_where_paddle_overflows_alone_its_double_precision_is_the_measure() -> N
     assert is_rounding("y", paddles, paddles, exact)
     wrong = np.asarray([1e29, 1.0, np.nan], np.float32)
     assert not is_rounding("y", {"y": wrong}, paddles, exact)
+
+
+def test_where_both_overflow_neither_is_the_measure() -> None:
+    exact = {"y": np.asarray([1e30, 1.0])}
+    paddles = {"y": np.asarray([np.nan, 1.0], np.float32)}
+    assert is_rounding("y", {"y": np.asarray([-np.inf, 1.0], np.float32)}, paddles, exact)
+    endless = {"y": np.asarray([np.inf, 1.0])}
+    assert not is_rounding("y", {"y": np.asarray([-np.inf, 1.0], np.float32)}, paddles, endless)
+
+
+def test_of_equal_elements_any_may_be_taken() -> None:
+    x = np.asarray([[1.0, 2.0, 2.0, 0.0]], np.float32)
+    attributes = {"axis": 1, "k": 1}
+    case = Case((Use("topk", {"x": Tensor(x, "float32")}, attributes),), training=True)
+
+    def same(got: Sequence[Sequence[float]], expected: Sequence[Sequence[float]]) -> bool:
+        is_place = isinstance(got[0][0], int)
+        arrays = (np.asarray(each, None if is_place else np.float32) for each in (got, expected))
+        what = "output 1" if is_place else "gradient of 0_x"
+        return same_but_for_ties(case, what, *arrays)
+
+    assert same([[1]], [[2]])
+    assert not same([[0]], [[2]])
+    assert not same([[4]], [[2]])
+    assert not same([[1, 1]], [[1, 2]])
+    assert same([[0.0, 3.0, 0.0, 1.0]], [[0.0, 0.0, 3.0, 1.0]])
+    assert not same([[0.0, 3.0, 0.0, 1.0]], [[0.0, 0.0, 2.0, 1.0]])
+    assert not same_but_for_ties(_relu(1.0), "output 0", np.ones(1, int), np.zeros(1, int))
+
+
+def test_the_last_operator_of_a_chain_is_tried_alone() -> None:
+    first = _relu(1.0, -1.0).steps[0]
+    case = Case((first, Use("exp", {"x": Result(0, 0)}, {})))
+    array = np.asarray([1.0, 0.0], np.float32)
+    alone = last_alone(case, [{"output 0": array}])
+    assert str(alone) == str(Case((Use("exp", {"x": Tensor(array, "float32")}, {}),)))
 
 
 def test_each_number_agrees_with_one_of_the_answers() -> None:
