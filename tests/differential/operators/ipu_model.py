@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from tests.differential.operators.program import Written, read, values, write
 from tests.differential.operators.use import Array, Case
 from tests.operators.built_case import static_mode
 from tools.program_forms.default_translation import translate_by_default
+
+RUN_SECONDS = 60
+"""How long a compiled program may run, most less than one second, before its process is ended."""
 
 
 @dataclass(slots=True)
@@ -121,7 +125,12 @@ def _run_together(written: Written, forms: Sequence[Form]) -> list[list[Outcome]
             if training:
                 written.set_parameters(scope, arrays)
                 compiled.weights_from_host()
-            return compiled.run({name: arrays[name] for name in written.feed}, fetches)
+            # No handler: one would wait for the run itself.
+            signal.alarm(RUN_SECONDS)
+            try:
+                return compiled.run({name: arrays[name] for name in written.feed}, fetches)
+            finally:
+                signal.alarm(0)
 
         # With ones an index is sound; what a round went well with is, too.
         sound = {
