@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.differential.operators.use import Array, Case, Tensor
+from tests.differential.operators.use import Array, Case
 
 _TAKES = frozenset({"topk", "topk_v2", "top_k", "top_k_v2"})
 
@@ -20,11 +20,10 @@ def same_but_for_ties(case: Case, what: str, got: Array, expected: Array) -> boo
         expected: Paddle's, of the same shape.
     """
     use = case.steps[-1]
-    taken = use.operands.get("x", use.operands.get("X"))
-    (taken,) = taken if isinstance(taken, tuple) else (taken,)
-    if use.op not in _TAKES or not isinstance(taken, Tensor) or not taken.array.ndim:
+    tensors = {name.lower(): tensor for name, _, tensor in use.tensors()}
+    if use.op not in _TAKES or "x" not in tensors or not tensors["x"].array.ndim:
         return False
-    array, axis = taken.array, int(use.attributes.get("axis", -1))
+    array, axis = tensors["x"].array, int(use.attributes.get("axis", -1))
     if what.startswith("gradient"):
         if got.shape != array.shape:
             return False
