@@ -122,12 +122,32 @@ def _of_lower_triangle_jvp(primals: Single, tangents: Single) -> Pair:
     return _of_lower_triangle(x), 0.5 * (tangent + _transposed(tangent))
 
 
+@jax.custom_jvp
+def _eigh(x: jax.Array) -> Pair:
+    """(eigenvectors, eigenvalues) of symmetric matrices."""
+    vectors, values = lax.linalg.eigh(x, symmetrize_input=False)
+    return vectors, values
+
+
+@_eigh.defjvp
+def _eigh_jvp(primals: Single, tangents: Single) -> tuple[Pair, Pair]:
+    # JAX's own adds the matrix to its transpose, which may be beyond the range.
+    vectors, values = _eigh(*primals)
+    inner = _transposed(vectors) @ tangents[0] @ vectors
+    identity = jnp.eye(values.shape[-1], dtype=values.dtype)
+    apart = 1 / (identity + values[..., None, :] - values[..., :, None]) - identity
+    return (vectors, values), (
+        vectors @ (apart * inner),
+        jnp.diagonal(inner, axis1=-2, axis2=-1),
+    )
+
+
 @lowering("ai.paddle_ipu", "Eigh")
 def eigh(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pair:
     """(eigenvalues, eigenvectors) of symmetric matrices, of which one triangle is read."""
     x = jnp.asarray(inputs[0])
     x = x if attributes.get("lower", 1) else _transposed(x)
-    vectors, values = lax.linalg.eigh(_of_lower_triangle(x), symmetrize_input=False)
+    vectors, values = _eigh(_of_lower_triangle(x))
     return values, vectors
 
 

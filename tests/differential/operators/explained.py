@@ -393,11 +393,6 @@ ROWS = (
         "a singular value that is too small to be normal counts as 0",
     ),
     Explained(
-        "eigh|eigvalsh",
-        r"NaN[\s\S]*\n    x: [^\n]*e\+38",
-        "where it has a gradient JAX adds a matrix to its transpose, which is beyond the range",
-    ),
-    Explained(
         "lu",
         r"(NaN|infinity) of a gradient[\s\S]*\nexpected [^\n]*(inf|nan)",
         "the factors of a singular matrix have no derivative: its formula divides by zero",

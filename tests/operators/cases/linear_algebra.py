@@ -209,6 +209,13 @@ _add(
     "eigvalsh",
     paddle.linalg.eigvalsh,
     gradient=("x",),
+    label="beyond half of the range",
+    x=np.asarray([[2e38, 1e38], [1e38, -1e38]], np.float32),
+)
+_add(
+    "eigvalsh",
+    paddle.linalg.eigvalsh,
+    gradient=("x",),
     label="stack",
     limitation=_STACKS,
     oracle=_eigenvalues,
