@@ -114,6 +114,9 @@ def scatter_nd_add(context: TranslationContext) -> str:
 def index_add(context: TranslationContext) -> str:
     """``add_value`` added to the slices of ``x`` at an index along ``axis``."""
     x, index = context.input("x"), context.input("index")
+    if 0 in context.shape(index):
+        # Paddle takes a number without axes too.
+        return context.onnx.identity([x])
     axis = int(context.attr("axis", 0)) % context.rank(x)
     index = _places(context, index, context.shape(x)[axis])
     return scattered(context, context.input("add_value"), index, "Sum", axis, x)

@@ -10,7 +10,7 @@ import numpy as np
 from tests.differential.operators.use import Array, Case, DType, Result, Tensor, Use
 
 MOVES = 3
-"""In how many ways the last bits of operands change, each in both directions."""
+"""In how many ways operands change, each in both directions."""
 
 
 def has_dtype(case: Case, dtype: str) -> bool:
@@ -72,22 +72,28 @@ def _tensor(array: Array) -> Tensor:
 
 
 def moved(case: Case) -> Iterator[Case]:
-    """The case with finite numbers changed in float32's last bit, some up and others down."""
+    """The case with finite numbers changed in their last bits, as by the rounding of sums of them.
 
-    def of_use(use: Use, random: np.random.Generator, sign: float) -> Use:
+    The error of a sum of n terms grows like the root of n (N. Higham, Accuracy and Stability of
+    Numerical Algorithms, chapter 4.5): numbers move by that many of float32's last places, up or
+    down at random, and then all away from zero or towards it.
+    """
+
+    def of_use(use: Use, random: np.random.Generator | None, sign: float) -> Use:
         for name, at, tensor in list(use.tensors()):
             if tensor.dtype in ("float32", "float64"):
-                bounds = random.choice([-np.inf, np.inf], tensor.array.shape) * sign
+                single = tensor.array.astype(np.float32)
+                signs = np.sign(single) if random is None else random.choice([-1, 1], single.shape)
                 with np.errstate(all="ignore"):
-                    array = np.nextafter(tensor.array.astype(np.float32), np.float32(bounds))
-                array = np.where(
-                    np.isfinite(tensor.array) & np.isfinite(array), array, tensor.array
-                )
-                array = array.astype(tensor.array.dtype)
+                    array = single + np.float32(sign * steps) * signs * np.spacing(np.abs(single))
+                kept = ~(np.isfinite(single) & np.isfinite(array))
+                array = np.where(kept, tensor.array, array).astype(tensor.array.dtype)
                 use = use.with_operand(name, at, replace(tensor, array=array))
         return use
 
-    for seed in range(MOVES):
+    sizes = [tensor.array.size for use in case.steps for _, _, tensor in use.tensors()]
+    steps = max(1, round(max(sizes, default=1) ** 0.5))
+    for seed in (*range(MOVES), None):
         for sign in (1.0, -1.0):
-            random = np.random.default_rng(seed)
+            random = None if seed is None else np.random.default_rng(seed)
             yield replace(case, steps=tuple(of_use(use, random, sign) for use in case.steps))

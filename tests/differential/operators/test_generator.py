@@ -175,18 +175,20 @@ def test_a_result_that_cancels_is_all_rounding() -> None:
     assert not is_all_rounding("y", paddles, {})
 
 
-def test_operands_move_by_their_last_bit_in_both_directions() -> None:
-    use = _relu(1.0, -3.0, 0.1).steps[0]
+@pytest.mark.parametrize(("count", "steps"), [(1, 1), (4, 2), (100, 10)])
+def test_operands_move_by_their_last_bits_in_both_directions(count: int, steps: int) -> None:
+    use = _relu(*np.linspace(-3.0, 7.0, count)).steps[0]
     ((name, at, tensor),) = use.tensors()
+    step = steps * np.spacing(np.abs(tensor.array))
     for dtype in ("float32", "float64"):
         start = Tensor(tensor.array.astype(dtype), dtype)
         case = Case((use.with_operand(name, at, start),))
         arrays = [got.array for each in moved(case) for _, _, got in each.steps[0].tensors()]
-        below, above = (np.nextafter(tensor.array, np.float32(to)) for to in (-np.inf, np.inf))
-        for array in arrays:
-            assert ((array == below) | (array == above)).all()
-        for one, other in zip(arrays[::2], arrays[1::2], strict=True):
-            assert ((one == below) == (other == above)).all()
+        moves = [np.round((array - tensor.array) / step) for array in arrays]
+        for one, other in zip(moves[::2], moves[1::2], strict=True):
+            np.testing.assert_array_equal(np.abs(one), 1)
+            np.testing.assert_array_equal(one, -other)
+        np.testing.assert_array_equal(moves[-2], np.sign(tensor.array))
 
 
 def test_where_paddle_overflows_alone_its_double_precision_is_the_measure() -> None:

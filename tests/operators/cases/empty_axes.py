@@ -106,6 +106,8 @@ _add("topk", lambda x: paddle.topk(x, 1), label="number", since=_SINGLE, x=_ONE)
 _add("logsumexp", _along(paddle.logsumexp, None, 0, -1), label="number", since=_SINGLE, x=_ONE)
 _add("median", _along(paddle.median, 0, -1), label="number",
      since=Since("3.2", "median is made of other operators"), x=_ONE)  # fmt: skip
+_add("index_add", lambda x, i: paddle._C_ops.index_add(x, i, paddle.ones([0]), 0),
+     label="number", since=_EMPTY, x=np.asarray(3, np.float32), i=_INDEX)  # fmt: skip
 _add("p_norm", lambda x: [paddle.linalg.norm(x, p, axis=1) for p in (np.inf, -np.inf, 1.0, 3.0)],
      label="empty", since=_EMPTY, x=_none(3, 0))  # fmt: skip
 
