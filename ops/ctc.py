@@ -57,11 +57,17 @@ def warprnnt(context: TranslationContext) -> list[str | None]:
     """
     names = ("input", "label", "input_lengths", "label_lengths")
     lattice, labels = (context.shape(context.input(name)) for name in names[:2])
-    if labels[1] != lattice[2] - 1:
+    if labels != [lattice[0], lattice[2] - 1]:
         raise context.refuse(
             f"label is {labels}, and input {lattice}: [N, U] labels have log probabilities of "
             "[N, T, U + 1, C]. Paddle's kernel does not check that, and reads other labels."
         )
+    for name in names[2:]:
+        if context.shape(context.input(name)) != lattice[:1]:
+            raise context.refuse(
+                f"{name} is {context.shape(context.input(name))}, for {lattice[0]} sequences: each "
+                "has one. Paddle's kernel does not check that, and reads beyond them."
+            )
     attributes = {
         "blank": int(context.attr("blank", 0)),
         "fastemit_lambda": float(context.attr("fastemit_lambda", 0.0)),

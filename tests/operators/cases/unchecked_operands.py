@@ -48,6 +48,12 @@ _refuse("index_put", lambda x, v: paddle._C_ops.index_put(x, [paddle.greater_tha
 _refuse("warprnnt", lambda x, n, t: F.rnnt_loss(x, n, t, t), r"label is \[1, 3\], and input"
         r" \[1, 2, 3, 4\]: \[N, U\] labels have", x=normal(1, 2, 3, 4),
         n=np.asarray([[1, 2, 3]], np.int32), t=np.asarray([2], np.int32))  # fmt: skip
+_refuse("warprnnt", lambda x, n, t: F.rnnt_loss(x, n, t, t), r"label is \[2, 2\], and input",
+        x=normal(1, 2, 3, 4), n=np.asarray([[1, 2], [3, 3]], np.int32),
+        t=np.asarray([2], np.int32))  # fmt: skip
+_refuse("warprnnt", lambda x, n, t: F.rnnt_loss(x, n, t, t), r"input_lengths is \[1\], for 2 seq",
+        x=normal(2, 2, 3, 4), n=np.asarray([[1, 2], [3, 3]], np.int32),
+        t=np.asarray([2], np.int32))  # fmt: skip
 _refuse("transpose", lambda x: paddle._C_ops.transpose(x, []), r"perm \[\] has to name each of the"
         r" 2 axes once", since=_PIR, x=normal(2, 3))  # fmt: skip
 _refuse("norm", lambda x: by_operator.norm(x, 1, 1e-10), r"there is no axis 1, x has 1 of them",
