@@ -310,7 +310,7 @@ ROWS = (
     ),
     Explained(
         "celu|silu",
-        r"NaN of a gradient[\s\S]*expected nan",
+        r"NaN( or infinity)? of a gradient[\s\S]*expected nan",
         "Paddle's formula multiplies an exponential beyond the range by 0. Ours is the limit",
     ),
     Explained(
@@ -529,6 +529,11 @@ ROWS = (
         "(log_)?softmax",
         r"NaN[\s\S]*softmax\n    x: \w+\[\]",
         "of a number without axes Paddle's kernel gives 1, and its logarithm 0, whatever it is",
+    ),
+    Explained(
+        "max_pool[23]d_with_index",
+        r"NaN[\s\S]*got nan, expected -3\.4028",
+        "an image without pixels: the largest is NaN in Paddle 3, the lowest number in Paddle 2.6",
     ),
 )
 """The first that fits explains a finding."""

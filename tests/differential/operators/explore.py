@@ -38,7 +38,7 @@ from tests.differential.operators.worker import Answer, Paddle
 from tests.differential.tally import Finding, Tally
 
 BATCH = 250
-OTHER_VALUES = 31
+OTHER_VALUES = 63
 """How often a case is tried again with other numbers: that needs no other program."""
 
 
