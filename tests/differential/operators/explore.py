@@ -34,7 +34,7 @@ from tests.differential.operators.verdict import (
     is_rounding,
     same_bits,
 )
-from tests.differential.operators.worker import Answer, Paddle
+from tests.differential.operators.worker import NOT_TRIED, Answer, Paddle
 from tests.differential.tally import Finding, Tally
 
 BATCH = 250
@@ -107,6 +107,8 @@ class _Search:
             self.tally.subjects[form[0].subject] += 1
             answered = []
             for answer in form:
+                if answer.crashed == NOT_TRIED:
+                    continue
                 if answer.crashed:
                     self.tally.outcomes["Paddle crashed"] += 1
                 elif answer.refused or answer.case is None:

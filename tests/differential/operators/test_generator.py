@@ -26,7 +26,7 @@ from tests.differential.operators.verdict import (
     is_all_rounding,
     is_rounding,
 )
-from tests.differential.operators.worker import Answer, Paddle, Runner, run
+from tests.differential.operators.worker import NOT_TRIED, Answer, Paddle, Runner, run
 
 pytestmark = [pytest.mark.newest, pytest.mark.usefixtures("static_mode")]
 
@@ -272,6 +272,25 @@ def test_paddle_takes_denormals_for_zeros_when_it_is_asked_to(drawing: Drawing) 
         paddles.close()
     assert kept.results["output 0"][0] > 0
     assert flushed.results["output 0"].tolist() == [0.0, 1.0]
+
+
+def test_a_program_that_crashes_is_soon_left(drawing: Drawing) -> None:
+    lengths = Tensor(np.ones(1, np.int32), "int32")
+    operands = {
+        "input": Tensor(np.zeros((2, 3, 3, 4), np.float32), "float32"),
+        "label": Tensor(np.ones((1, 2), np.int32), "int32"),
+        "input_lengths": lengths,
+        "label_lengths": lengths,
+    }
+    attributes = {"blank": 0, "fastemit_lambda": 0.0}
+    crashes = Case((Use("warprnnt", operands, attributes, {"0": ("",)}),))
+    paddles = Paddle()
+    try:
+        answers = paddles.answers([crashes, crashes, crashes, _relu(1.0)])
+    finally:
+        paddles.close()
+    assert [answer.crashed for answer in answers] == ["SIGSEGV", "SIGSEGV", NOT_TRIED, ""]
+    assert answers[-1].results
 
 
 def test_bfloat16_is_fed_by_its_bits() -> None:
