@@ -14,13 +14,15 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -96,6 +98,15 @@ CHANGES = (
         "all weights",
     ),
     Change(
+        "interrupts",
+        "when JAX is first needed, and while XLA compiles",
+        "XLA compiles in a thread that no signal reaches; a KeyboardInterrupt that a destructor or "
+        "a callback of the collection of garbage swallows (`sys.unraisablehook`) comes again",
+        "jaxlib 0.10 leaves a compilation that is interrupted, which reads on in what is freed "
+        "then: the process crashes later; and JAX's callback of each collection is where Python "
+        "raises what came during it",
+    ),
+    Change(
         "forks",
         "once a program is compiled",
         "a forked process is told that it cannot run programs (`os.register_at_fork`)",
@@ -150,6 +161,8 @@ def prepare() -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
         for name in ("jax._src.callback", "jax._src.debugging"):
             logging.getLogger(name).addFilter(_is_news)
+    if not is_left_alone("interrupts"):
+        sys.unraisablehook = partial(_raised_again, sys.unraisablehook)
 
 
 def _configure(name: str, value: object) -> None:
@@ -207,6 +220,8 @@ def collection_put_off() -> Iterator[None]:
 
 # -- signals ------------------------------------------------------------------------------------
 
+_T = TypeVar("_T")
+_LATER_SECONDS, _POLL_SECONDS = 0.02, 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -246,6 +261,40 @@ class DeferredSignals:
             self._arrived.append((number, frame))
         else:  # it came while the handlers were being exchanged
             self._handlers[number](number, frame)
+
+
+def beside(work: Callable[[], _T]) -> _T:
+    """What `work` gives, which is done in a thread of its own that no signal reaches.
+
+    An exception of a handler, such as KeyboardInterrupt, leaves the thread to end by itself.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or is_left_alone("interrupts"):
+        return work()
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="paddle_ipu compiles").start()
+    # Now and then, since a signal right before a wait does not end it.
+    while not wait([future], timeout=_POLL_SECONDS).done:
+        pass
+    return future.result()
+
+
+def _raised_again(hook: Callable[[Any], object], ignored: Any) -> None:
+    """The hook for exceptions that Python cannot raise; an interrupt is sent once more."""
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        hook(ignored)
+        return
+    # From another thread and later: at once it would be raised in here.
+    again = threading.Timer(_LATER_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
+    again.start()
 
 
 # -- forks --------------------------------------------------------------------------------------

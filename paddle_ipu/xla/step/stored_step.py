@@ -23,6 +23,7 @@ from jax.experimental import serialize_executable
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks
 from paddle_ipu.xla.lowerings.range_checks import RangeCheck
+from paddle_ipu.xla.precision import integers
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.program_key import NoKeyError, program_key, traced_key
@@ -99,7 +100,14 @@ def key_of(step: Step, devices: Sequence[Any]) -> str:
 
 def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> CompiledStep:
     """Compiles what was traced."""
-    compiled = lowered.compile(compiler_options=dict(options))
+    needs_64_bits = bool(jax.config.values["jax_enable_x64"])
+
+    def compiled_by_xla() -> Any:
+        # What is set for a thread is not set for another.
+        with integers.allowed_if(needs_64_bits):
+            return lowered.compile(compiler_options=dict(options))
+
+    compiled = process.beside(compiled_by_xla)
     analysis = compiled.memory_analysis()
     temporary = 0 if analysis is None else int(analysis.temp_size_in_bytes)
     return CompiledStep(compiled, temporary, step.graph.draws)

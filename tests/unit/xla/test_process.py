@@ -110,3 +110,55 @@ def test_an_unknown_name_is_told_with_those_there_are(run_python: Any) -> None:
 @pytest.mark.parametrize("change", process.CHANGES, ids=lambda change: change.name)
 def test_each_change_says_when_what_and_why(change: process.Change) -> None:
     assert change.when and change.what and len(change.why) > 30
+
+
+INTERRUPTED = """
+import _thread, gc, os, signal, threading, time
+from paddle_ipu.xla import process
+process.prepare()
+"""
+
+
+def test_an_interrupt_that_a_collection_of_garbage_swallows_comes_again(run_python: Any) -> None:
+    snippet = INTERRUPTED + (
+        "def interrupted(phase, info):\n"
+        "    gc.callbacks.remove(interrupted)\n"
+        "    raise KeyboardInterrupt\n"
+        "gc.callbacks.append(interrupted)\n"
+        "try:\n"
+        "    gc.collect()\n"
+        "    time.sleep(20)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    assert run_python(snippet).stdout.splitlines()[-1] == "interrupted"
+
+
+def test_what_an_interrupt_leaves_is_done_to_its_end(run_python: Any) -> None:
+    """By a thread; the interrupt is raised at once."""
+    snippet = INTERRUPTED + (
+        "done, started = [], threading.Event()\n"
+        "def work():\n"
+        "    started.set()\n"
+        "    time.sleep(0.5)\n"
+        "    done.append(threading.current_thread() is threading.main_thread())\n"
+        "def interrupt():\n"
+        "    started.wait()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt).start()\n"
+        "try:\n"
+        "    process.beside(work)\n"
+        "except KeyboardInterrupt:\n"
+        "    print(done)\n"
+        "time.sleep(1)\n"
+        "print(done, process.beside(lambda: 3))\n"
+    )
+    assert run_python(snippet).stdout.splitlines()[-2:] == ["[]", "[False] 3"]
+
+
+def test_errors_of_what_is_done_beside_are_raised() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="^no$"):
+        process.beside(fail)
