@@ -12,8 +12,9 @@ import paddle
 import pytest
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import NotSupported
+from paddle_ipu.errors import ModelFileError, NotSupported
 from paddle_ipu.frontend import pir, pir_json
+from paddle_ipu.frontend.control_flow import MOST_NESTED
 from paddle_ipu.frontend.operand_names import OPERAND_NAMES, operand_names
 from tests.journeys.saved_models.models import NAMES, program_file
 
@@ -140,3 +141,24 @@ def test_a_list_no_attribute_can_hold_is_refused() -> None:
     content = changed(lambda ops: ops[5]["A"].append(attribute))
     with pytest.raises(NotSupported, match="attribute 'mixed' is the list .* cannot hold"):
         pir_json.parse(content)
+
+
+def nested(depth: int) -> bytes:
+    """A program of conditions, each in the one before it."""
+    block = '{"#": "b", "args": [], "ops": [%s]}'
+    condition = '{"#": "1.if", "A": [], "I": [], "O": [], "regions": [{"#": "r", "blocks": [%s]}]}'
+    text = block % ""
+    for _ in range(depth):
+        text = block % (condition % text)
+    base = '{"magic": "pir", "version": 4}'
+    program = f'{{"regions": [{{"#": "r", "blocks": [{text}]}}]}}'
+    return f'{{"base_code": {base}, "program": {program}}}'.encode()
+
+
+@pytest.mark.parametrize("depth", [MOST_NESTED + 1, 160, 5000])
+def test_blocks_in_blocks_are_bounded(depth: int) -> None:
+    """What reads a program goes down by recursion; a RecursionError would be no ModelFileError."""
+    assert len(pir_json.parse(nested(100)).global_block().ops) == 1
+    told = "is nested in more than 128 blocks|no valid JSON .maximum recursion depth exceeded"
+    with pytest.raises(ModelFileError, match=told):
+        pir_json.parse(nested(depth))
