@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from paddle_ipu.ops.context import TranslationContext
+from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
 
@@ -42,12 +42,15 @@ def cumprod(context: TranslationContext) -> str:
     return context.extension("CumProd", [x], attributes)[0]
 
 
-@translator("logcumsumexp", emits=("paddle_ipu.LogCumSumExp", "Reshape"))
+@translator("logcumsumexp", emits=("paddle_ipu.LogCumSumExp", "Reshape", "Identity"))
 def logcumsumexp(context: TranslationContext) -> str:
     """``log(cumsum(exp(x)))`` along an axis."""
     x, axis = context.input("x"), int(context.attr("axis", -1))
     if context.attr("flatten", 0):
         x, axis = context.reshape(x, [-1]), 0
+    if product(context.shape(x)) == 1:
+        # As Paddle's kernel: exclusive too.
+        return context.onnx.identity([x])
     attributes = {
         "axis": axis,
         "exclusive": int(context.attr("exclusive", 0)),

@@ -146,13 +146,16 @@ def _ranked(context: TranslationContext, values: str, indices: str, is_number: b
     return [context.reshape(each, []) for each in results] if is_number else results
 
 
-@translator("cumsum", emits=("CumSum", "Reshape"), limits="the axis must be constant")
+@translator("cumsum", emits=("CumSum", "Reshape", "Identity"), limits="the axis must be constant")
 def cumsum(context: TranslationContext) -> str:
     """The cumulative sum along an axis, or of the flattened tensor."""
     x = context.input("x")
     axis = context.ints("axis")[0]
     if context.attr("flatten", 0):
         x, axis = context.reshape(x, [-1]), 0
+    if product(context.shape(x)) == 1:
+        # As Paddle's kernel: exclusive too.
+        return context.onnx.identity([x])
     index = context.const(axis % context.rank(x), "int32")
     return context.onnx.cumsum(
         [x, index], int(context.attr("exclusive", 0)), int(context.attr("reverse", 0))

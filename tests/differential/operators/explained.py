@@ -303,10 +303,10 @@ ROWS = (
         "the slopes of asinh and acosh have a root too",
     ),
     Explained(
-        "abs|hardswish|logsigmoid|softshrink",
+        "abs|copysign|hardswish|logsigmoid|softshrink",
         r"NaN[\s\S]*expected nan[\s\S]*with (infinities|huge numbers)",
-        "Paddle's formula multiplies infinity by 0, or takes it from itself: the slope of |x| is "
-        "x / |x|. Ours is the limit",
+        "Paddle's formula multiplies infinity by 0, divides it by itself, or takes it from itself: "
+        "the slope of |x| is x / |x|. Ours is the limit",
     ),
     Explained(
         "celu|silu",
@@ -534,6 +534,21 @@ ROWS = (
         "max_pool[23]d_with_index",
         r"NaN[\s\S]*got nan, expected -3\.4028",
         "an image without pixels: the largest is NaN in Paddle 3, the lowest number in Paddle 2.6",
+    ),
+    Explained(
+        "logcumsumexp",
+        r"NaN[\s\S]*with nan",
+        "Paddle's kernel compares NaN with what came before, and so skips it",
+    ),
+    Explained(
+        "slogdet.*",
+        r"NaN of a gradient[\s\S]*expected [^\n]*nan",
+        "Paddle's gradient counts matrices as singular whose determinant's logarithm is 0",
+    ),
+    Explained(
+        "prod|reduce_prod",
+        r"NaN of a gradient[\s\S]*expected [^\n]*nan[\s\S]*\n    \w: [^\n]*\b0\.[],]",
+        "Paddle's gradient divides the product by each factor: 0 by 0",
     ),
 )
 """The first that fits explains a finding."""

@@ -94,6 +94,18 @@ _add(
 )
 _add(
     "logcumsumexp",
+    lambda x, y: [
+        paddle.logcumsumexp(x),
+        by_operator.logcumsumexp(x, -1, True, False),
+        by_operator.logcumsumexp(y, 0, True, False),
+    ],
+    label="one number",
+    since=Since("3.0", "the axis of a single number is refused"),
+    x=normal(),
+    y=normal(1, 1),
+)
+_add(
+    "logcumsumexp",
     lambda x: paddle.logcumsumexp(x, axis=0),
     label="large",
     x=floats(-np.inf, 1000.0, 999.0, -1000.0, 1001.0),

@@ -169,6 +169,19 @@ _add("sqrt", lambda x: paddle.std(x), gradient=("x",), label="standard deviation
 # Attributes beside their defaults, and bounds.
 _add(
     "cumsum",
+    lambda x, y: [
+        paddle.cumsum(x),
+        by_operator.cumsum(x, -1, True, True),
+        by_operator.cumsum(y, 0, True, False),
+    ],
+    gradient=("x", "y"),
+    label="one number",
+    since=Since("3.0", "the axis of a single number is refused"),
+    x=normal(),
+    y=normal(1, 1),
+)
+_add(
+    "cumsum",
     lambda x: [
         by_operator.cumsum(x, 1, True, False),
         by_operator.cumsum(x, 0, False, True),
