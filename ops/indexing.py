@@ -51,12 +51,13 @@ def one_hot(context: TranslationContext) -> str:
     return hot if context.rank(ids) else context.reshape(hot, [classes])
 
 
-@translator("index_select", emits=("Gather",))
+@translator("index_select", emits=("Gather", "Reshape"))
 def index_select(context: TranslationContext) -> str:
-    """Slices of ``x`` along an axis by a 1-D index."""
-    x = context.input("x")
+    """Slices of ``x`` along an axis by an index [N], or [N, 1]."""
+    x, index = context.input("x"), context.input("index")
     axis = int(context.attr("axis", 0)) % context.rank(x)
-    return context.onnx.gather([x, context.input("index")], axis)
+    flat = index if context.rank(index) == 1 else context.reshape(index, [-1])
+    return context.onnx.gather([x, flat], axis)
 
 
 @translator("gather_nd", emits=("Gather", "Reshape", "paddle_ipu.GatherNd"))

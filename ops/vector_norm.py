@@ -30,8 +30,11 @@ def _largest(context: TranslationContext, x: str, builder: str, axes: list[int],
 def _norm(context: TranslationContext, x: str, order: float, axes: list[int], keep: int) -> str:
     """The norm of `order` over `axes`, with Paddle's derivative at 0."""
     if order == 0.0:
-        # The derivative of Sign is 0, and so is that of the count in Paddle.
-        return context.onnx.reducesum([context.onnx.abs([context.onnx.sign([x])])], axes, keep)
+        # The derivative of Sign is 0, and so is that of the count in Paddle. NaN is not 0.
+        one = context.const_like(1.0, x)
+        numbers = context.onnx.where([context.onnx.isnan([x]), one, x])
+        counted = context.onnx.abs([context.onnx.sign([numbers])])
+        return context.onnx.reducesum([counted], axes, keep)
     has_none = any(context.shape(x)[axis] == 0 for axis in axes)
     if order == 1.0 or (math.isinf(order) and has_none):
         # No elements have no maximum; Paddle's norm of them is 0.
@@ -53,7 +56,7 @@ def _norm(context: TranslationContext, x: str, order: float, axes: list[int], ke
 
 _NORM = (
     "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceSum", "Abs", "Sign", "Pow", "Equal",
-    "Where", "Not", "And", "IsInf", "Sub", "Add", "graphcore.Detach",
+    "Where", "Not", "And", "IsInf", "IsNaN", "Sub", "Add", "graphcore.Detach",
 )  # fmt: skip
 
 

@@ -550,6 +550,23 @@ ROWS = (
         r"NaN of a gradient[\s\S]*expected [^\n]*nan[\s\S]*\n    \w: [^\n]*\b0\.[],]",
         "Paddle's gradient divides the product by each factor: 0 by 0",
     ),
+    Explained(
+        ".*",
+        r"of a gradient[\s\S]*all of it where Paddle's alone is NaN[\s\S]*"
+        r"with (infinities|huge numbers)",
+        "a slope where a result is infinite, or a product on the way to it is beyond the range: "
+        "Paddle's formula multiplies 0 by infinity",
+    ),
+    Explained(
+        "matrix_rank.*",
+        r"numbers of int[\s\S]*with a singular matrix",
+        "whether a singular value that is zero but for rounding is above a tolerance of 0",
+    ),
+    Explained(
+        "index_select",
+        r"numbers of \w+ of a gradient[\s\S]*\n    index: [^\n]*-\d",
+        "Paddle's gradient does not count an index from the end, its function does",
+    ),
 )
 """The first that fits explains a finding."""
 

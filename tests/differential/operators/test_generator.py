@@ -18,6 +18,7 @@ from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.neighbours import last_alone, moved
 from tests.differential.operators.program import write
 from tests.differential.operators.shrink import shrunk
+from tests.differential.operators.slopes import is_slope, slopes, stepped
 from tests.differential.operators.ties import same_but_for_ties
 from tests.differential.operators.use import Case, Result, Tensor, Use
 from tests.differential.operators.verdict import (
@@ -301,6 +302,20 @@ def test_bfloat16_is_fed_by_its_bits() -> None:
     (bits,) = written.feed.values()
     assert bits.dtype == np.uint16
     np.testing.assert_array_equal(bits.view(ml_dtypes.bfloat16), tensor.array)
+
+
+def test_slopes_come_from_differences_of_paddles_results(drawing: Drawing) -> None:
+    x = Tensor(np.asarray([[2.0, 0.0], [3.0, 4.0]], np.float32), "float32")
+    attributes = {"axis": [1], "keepdim": False, "reduce_all": False}
+    case = Case((Use("prod", {"x": x}, attributes, {"0": ("",)}),), training=True)
+    fetch, places = "gradient of 0_x", [(0, 1), (1, 0)]
+    cases = [each for place in places for each in stepped(case, fetch, place)]
+    found = slopes(case, fetch, places, [Runner().run(each) for each in cases])
+    (weights,) = (
+        array for name, array in write([case]).feed.items() if name.endswith("cotangent_0")
+    )
+    assert is_slope(weights * np.asarray([2.0, 4.0]), found)
+    assert not is_slope(weights * np.asarray([2.0, 4.1]), found)
 
 
 def test_a_case_is_shrunk_to_what_matters() -> None:

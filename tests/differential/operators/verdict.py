@@ -14,6 +14,9 @@ from tests.differential.operators.use import Array
 from tests.differential.operators.worker import Answer
 from tests.operators.compare import assert_same
 
+NAN_IN_PADDLE_ALONE = "all of it where Paddle's alone is NaN"
+"""A line of a finding whose numbers agree wherever Paddle has any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -56,6 +59,8 @@ def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict
             if same_form and same_but_for_ties(case, what, got, expected):
                 continue
             detail = f"{error}\ngot {_short(got)}\nexpected {_short(expected)}"
+            if same_form and _is_nan_in_paddle_alone(got, expected):
+                detail += f"\n{NAN_IN_PADDLE_ALONE}"
             title = f"{case.subject}: {_difference(got, expected)}"
             if what.startswith("gradient"):
                 title += " of a gradient"
@@ -209,6 +214,17 @@ def _differ_beyond_the_range(got: Array, expected: Array) -> bool:
         return False
     try:
         assert_same(got=np.where(beyond, expected, got), expected=expected)
+    except AssertionError:
+        return False
+    return True
+
+
+def _is_nan_in_paddle_alone(got: Array, expected: Array) -> bool:
+    """Whether a result agrees but for NaN of Paddle's where ours is a number or infinite."""
+    if not is_float(expected):
+        return False
+    try:
+        assert_same(got=np.where(np.isnan(expected), expected, got), expected=expected)
     except AssertionError:
         return False
     return True

@@ -387,6 +387,14 @@ _add(
     i=np.asarray([3, 3], np.int32),
 )
 _add(
+    "index_select",
+    lambda x, n: paddle.index_select(x, n, axis=1),
+    gradient=("x",),
+    label="a column as index",
+    x=_CUBE,
+    n=np.asarray([[1], [0], [1]]),
+)
+_add(
     "gather_nd",
     lambda x, n, m: [paddle.gather_nd(x, n), x[m]],
     gradient=("x",),

@@ -90,6 +90,14 @@ for _label, _order in (
         x=normal(3, 4),
         y=normal(4, seed=1),
     )
+_add(
+    "dist",
+    lambda x, y: [paddle.dist(x, y, 0.0), paddle.linalg.norm(x, 0.0, axis=0)],
+    gradient=("x",),
+    label="a count with NaN",
+    x=floats(1.0, np.nan, 0.0, np.inf),
+    y=floats(1.0, 0.0, 0.0, 0.0),
+)
 _add("l1_norm", by_operator.l1_norm, gradient=("x",), x=floats(-1.5, 0.0, 2.0, 3.0))
 _add("squared_l2_norm", by_operator.squared_l2_norm, gradient=("x",), x=normal(2, 3))
 _add("norm", lambda x: by_operator.norm(x, 1, 1e-10), gradient=("x",), x=normal(2, 3, 4))
