@@ -28,6 +28,7 @@ def deformable_conv(context: LoweringContext, inputs: Inputs, attributes: Attrib
     kernel, out = weights.shape[2:], offset.shape[2:]
     shared, groups = int(attributes["deformable_groups"]), int(attributes["groups"])
     elements = kernel[0] * kernel[1]
+    samples = elements * out[0] * out[1]
     offsets = offset.reshape(count, shared, elements, 2, *out)
     ys, xs = (offsets[:, :, :, axis] + _regular(attributes, axis, kernel, out) for axis in (0, 1))
     inside_image = (ys > -1) & (xs > -1) & (ys < height) & (xs < width)
@@ -43,15 +44,15 @@ def deformable_conv(context: LoweringContext, inputs: Inputs, attributes: Attrib
             )
             inside = inside_image & (at_y >= 0) & (at_y < height) & (at_x >= 0) & (at_x < width)
             flat = jnp.clip(at_y, 0, height - 1) * width + jnp.clip(at_x, 0, width - 1)
-            flat = flat.astype(jnp.int32).reshape(count, shared, 1, -1)
+            flat = flat.astype(jnp.int32).reshape(count, shared, 1, samples)
             pixels = jnp.take_along_axis(image, flat, axis=3)
             # Infinities of the edge belong to no sample outside.
             pixels = jnp.where(inside.reshape(flat.shape), pixels, 0.0)
             columns = columns + pixels * jnp.where(inside, weight, 0.0).reshape(flat.shape)
     if mask is not None:
-        columns = columns * jnp.asarray(mask).reshape(count, shared, 1, -1)
+        columns = columns * jnp.asarray(mask).reshape(count, shared, 1, samples)
     columns = columns.reshape(count, groups, (channels // groups) * elements, out[0] * out[1])
-    rows = weights.reshape(groups, weights.shape[0] // groups, -1)
+    rows = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1] * elements)
     result = jnp.einsum("gmk,ngkp->ngmp", rows, columns, precision=lax.Precision.HIGHEST)
     return result.reshape(count, weights.shape[0], *out)
 

@@ -567,6 +567,17 @@ ROWS = (
         r"numbers of \w+ of a gradient[\s\S]*\n    index: [^\n]*-\d",
         "Paddle's gradient does not count an index from the end, its function does",
     ),
+    Explained(
+        "fused_bias_residual_layernorm",
+        "all of it where Paddle's alone is NaN",
+        "Paddle's variance is the mean of squares less the square of the mean, which may be below "
+        "zero",
+    ),
+    Explained(
+        "dist|p_norm",
+        r"NaN[\s\S]*\b(p|porder) = -?inf[\s\S]*with nan",
+        "the largest of numbers and NaN: Paddle's kernel skips NaN or keeps it, by its place",
+    ),
 )
 """The first that fits explains a finding."""
 

@@ -22,10 +22,10 @@ from tests.differential.operators.slopes import is_slope, slopes, stepped
 from tests.differential.operators.ties import same_but_for_ties
 from tests.differential.operators.use import Case, Result, Tensor, Use
 from tests.differential.operators.verdict import (
-    agrees_with_any,
     compare,
     is_all_rounding,
     is_rounding,
+    nearest,
 )
 from tests.differential.operators.worker import NOT_TRIED, Answer, Paddle, Runner, run
 
@@ -249,10 +249,10 @@ def test_each_number_agrees_with_one_of_the_answers() -> None:
     mixed = Outcome(results={"output 0": tiny[::-1], "output 1": zero})
     wrong = Outcome(results={"output 0": tiny[::-1], "output 1": zero + 1})
     none = frozenset[str]()
-    assert agrees_with_any([paddles, flushed], mixed, none)
-    assert agrees_with_any([paddles, wide], mixed, none)
-    assert not agrees_with_any([paddles, flushed, wide], wrong, none)
-    assert not agrees_with_any([paddles, Answer(case)], wrong, none)
+    assert not compare(nearest([paddles, flushed], mixed), mixed, none).title
+    assert not compare(nearest([paddles, wide], mixed), mixed, none).title
+    assert compare(nearest([paddles, flushed, wide], wrong), wrong, none).title
+    assert compare(nearest([paddles, Answer(case)], wrong), wrong, none).title
 
 
 def test_a_number_near_no_answer_agrees_with_none() -> None:
@@ -261,7 +261,8 @@ def test_a_number_near_no_answer_agrees_with_none() -> None:
     answers = [Answer(case, results={"output 0": array}) for array in (one, nan)]
     for got, agrees in ((nan, True), (one, True), (one[::-1], False), (one * np.inf, False)):
         outcome = Outcome(results={"output 0": got})
-        assert agrees_with_any(answers, outcome, frozenset()) is agrees
+        verdict = compare(nearest(answers, outcome), outcome, frozenset())
+        assert (verdict.outcome == "agrees") is agrees
 
 
 def test_paddle_takes_denormals_for_zeros_when_it_is_asked_to(drawing: Drawing) -> None:

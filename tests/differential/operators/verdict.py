@@ -68,14 +68,14 @@ def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict
     return Verdict("agrees")
 
 
-def agrees_with_any(answers: Sequence[Answer], outcome: Outcome, random: frozenset[str]) -> bool:
-    """Whether each number agrees with that of one of some answers, the first for the verdict."""
+def nearest(answers: Sequence[Answer], outcome: Outcome) -> Answer:
+    """The first answer, with each number that of the answer where it is nearest to ours."""
     first, *others = answers
-    nearest = {
+    results = {
         what: _nearest(outcome.results[what], expected, [o.results.get(what) for o in others])
         for what, expected in first.results.items()
     }
-    return not compare(replace(first, results=nearest), outcome, random).title
+    return replace(first, results=results)
 
 
 def _nearest(got: Array, expected: Array, others: Sequence[Array | None]) -> Array:

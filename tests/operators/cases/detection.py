@@ -6,7 +6,7 @@ import numpy as np
 import paddle.vision.ops as V  # noqa: N812 - beside F of the other tables
 
 from tests.operators.cases import vision_by_operator
-from tests.operators.operator_case import CaseTable, floats, normal, uniform
+from tests.operators.operator_case import CaseTable, Since, floats, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -178,6 +178,16 @@ _add(
     x=np.where(np.eye(3, dtype=bool), np.inf, 1.0).astype(np.float32)[None, None],
     offset=np.full((1, 2, 3, 3), 40.0, np.float32),
     w=normal(2, 1, 1, 1),
+)
+_add(
+    "deformable_conv",
+    lambda x, offset, w, mask: V.deform_conv2d(x, offset, w, padding=1, mask=mask),
+    label="no images",
+    since=Since("3.0", "the batch must not be empty"),
+    x=normal(0, 4, 5, 6),
+    offset=normal(0, 18, 5, 6),
+    w=normal(3, 4, 3, 3),
+    mask=normal(0, 9, 5, 6),
 )
 _add(
     "deformable_conv",
