@@ -151,6 +151,12 @@ def eigh(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Pa
     return values, vectors
 
 
+def _of_numbers(x: jax.Array) -> jax.Array:
+    """NaN for each of the matrices that has infinities, of which LAPACK's gesdd may not end."""
+    finite = jnp.isfinite(x).all((-2, -1), keepdims=True)
+    return x + lax.stop_gradient(jnp.where(finite, 0.0, jnp.nan)).astype(x.dtype)
+
+
 @jax.custom_jvp
 def _full_svd(x: jax.Array) -> tuple[jax.Array, ...]:
     """(U, singular values, V transposed), both bases complete."""
@@ -176,7 +182,7 @@ def _full_svd_jvp(
 @lowering("ai.paddle_ipu", "Svd")
 def svd(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> Results:
     """(U, singular values in descending order, V transposed); with ``values_only`` the values."""
-    x = jnp.asarray(inputs[0])
+    x = _of_numbers(jnp.asarray(inputs[0]))
     if attributes.get("values_only", 0):
         return jnp.linalg.svd(x, compute_uv=False)
     if attributes.get("full_matrices", 0):
@@ -319,7 +325,7 @@ def least_squares(context: LoweringContext, inputs: Inputs, attributes: Attribut
     x, y = (lax.stop_gradient(jnp.asarray(value)) for value in inputs)
     rcond = float(attributes.get("rcond", -1.0))
     if rcond >= 0:
-        left, values, right = jnp.linalg.svd(x, full_matrices=False)
+        left, values, right = jnp.linalg.svd(_of_numbers(x), full_matrices=False)
         limit = rcond * jnp.max(values, axis=-1, keepdims=True, initial=0)
         inverse = jnp.where(values > limit, 1 / values, jnp.where(values >= 0, 0.0, values))
         return _transposed(right) @ (inverse[..., None] * (_transposed(left) @ y))

@@ -235,6 +235,14 @@ def _svd(x: Any, full: bool = False) -> list[Any]:
 _add("svd", _svd, gradient=("x",), x=_rectangular(4, 3))
 _add("svd", _svd, gradient=("x",), label="wide", x=_rectangular(2, 3, 5, seed=1))
 _add("svd", _svd, gradient=("x",), label="square", x=_rectangular(3, 3, seed=2))
+_INFINITE = np.asarray([[1, 0, -np.inf, -1, 1], [0, 2, -1, -1, 0], [0, 0, 1, 1, 0]], np.float32)
+for _full in (False, True):
+    _add(
+        "svd",
+        lambda x, full=_full: list(paddle.linalg.svd(x, full_matrices=full)[1:]),
+        label=f"infinities, {'full matrices' if _full else 'thin'}",
+        x=_INFINITE,
+    )
 for _label, _x in (
     ("tall", _rectangular(4, 3)),
     ("wide", _rectangular(2, 3, 4, seed=1)),
