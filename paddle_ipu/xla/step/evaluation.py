@@ -19,7 +19,7 @@ from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import Array
 from paddle_ipu.xla.precision import stochastic
 from paddle_ipu.xla.precision.half import Narrow
-from paddle_ipu.xla.step import joint_gradients, recomputation
+from paddle_ipu.xla.step import fusion_limits, joint_gradients, segments
 from paddle_ipu.xla.step.automatic_loss_scaling import GradientWatch
 from paddle_ipu.xla.step.lowering_errors import named_in_errors
 from paddle_ipu.xla.step.node_lowering import (
@@ -30,7 +30,7 @@ from paddle_ipu.xla.step.node_lowering import (
     composed,
 )
 from paddle_ipu.xla.step.operand_origins import OperandOrigins
-from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.simple_wrappers import (
     range_checked,
@@ -54,6 +54,7 @@ class Graph(Protocol):
     settings: GraphSettings
     widths: Widths
     narrow: Narrow
+    fusion_ends: frozenset[str]
     progress: Callable[[int], None] | None
 
     def random_key(self, key: jax.Array, node: LoweredNode) -> jax.Array:
@@ -66,8 +67,8 @@ class Differentiation:
 
     Attributes:
         trained: the weights that are updated with their gradients.
-        segments: the graph in parts, some of which backward evaluates again; then only the
-            results of those parts are returned.
+        segments: the graph in parts, some of which are functions; then only the results of those
+            parts are returned.
         stale: earlier values of the weights, which some operators read in their place.
         watch: counts the gradients.
     """
@@ -110,9 +111,9 @@ class Evaluation:
             whole = Segment(0, len(nodes), False, frozenset(), ())
             for segment in self.backward.segments or (whole,):
                 part = nodes[segment.first : segment.last]
-                if segment.recomputed:
+                if segment.is_function:
                     inner = functools.partial(evaluator, origins.copy())
-                    env.update(recomputation.evaluate(segment, part, env, self.side, inner))
+                    env.update(segments.evaluate(segment, part, env, self.side, inner))
                 else:
                     for node in part:
                         env.update(run(node, env))
@@ -127,13 +128,13 @@ class Evaluation:
 
     def _evaluator(
         self, values: Mapping[str, Array]
-    ) -> Callable[[OperandOrigins, SideValues], recomputation.Run]:
+    ) -> Callable[[OperandOrigins, SideValues], segments.Run]:
         """Gives what evaluates a node, for the graph or a segment of it."""
         large = residuals.large_weights({name: values[name] for name in self.backward.trained})
         readers = joint_gradients.readers(self.graph.nodes, large)
         numbers = itertools.count(1)
 
-        def evaluator(origins: OperandOrigins, side: SideValues) -> recomputation.Run:
+        def evaluator(origins: OperandOrigins, side: SideValues) -> segments.Run:
             lower = functools.partial(self._lowering, origins, self._rebindable(large))
             wrappers = self._wrappers(side, readers, numbers)
             if self.backward.stale is not None:
@@ -154,9 +155,10 @@ class Evaluation:
         self, side: SideValues, readers: Collection[str], numbers: Iterator[int]
     ) -> list[Wrapper]:
         """What is around each node, the outermost first."""
-        graph, watch = self.graph, self.backward.watch
+        graph, watch, ends = self.graph, self.backward.watch, self.graph.fusion_ends
         wrappers: list[Wrapper | None] = [
             functools.partial(tapped, side.taps) if side.taps else None,
+            functools.partial(fusion_limits.kept_apart, ends) if ends else None,
             graph.progress and functools.partial(reported, graph.progress, numbers),
             None if side.finite is None else side.finite.observed,
             None if watch is None else watch.of_results,

@@ -297,7 +297,7 @@ class Executable:
 
         def options() -> dict[str, Any]:
             compiler_options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
-            if step.trained and residuals.on_cpu():
+            if (step.trained or step.graph.has_barriers) and residuals.on_cpu():
                 compiler_options.update(residuals.COMPILER_OPTIONS)
             return compiler_options
 

@@ -25,6 +25,7 @@ from paddle_ipu.xla.lowerings.registry import (
     is_random,
 )
 from paddle_ipu.xla.precision.half import Narrow
+from paddle_ipu.xla.step import fusion_limits
 from paddle_ipu.xla.step.evaluation import Differentiation, Environment, Evaluation
 from paddle_ipu.xla.step.node_lowering import GraphSettings
 from paddle_ipu.xla.step.side_values import SideValues
@@ -118,6 +119,7 @@ class LoweredGraph:
         settings: those.
         widths: of its tensors of integers.
         narrow: which of its tensors are half.
+        fusion_ends: results behind a barrier, by `fusion_limits`.
         progress: called with each operator's number behind its evaluation; not the subgraphs'.
 
     Raises:
@@ -153,6 +155,7 @@ class LoweredGraph:
             raise _no_lowering(missing)
         self.narrow = Narrow(graph)
         self.narrow.count_readers(node.inputs for node in self.nodes)
+        self.fusion_ends = fusion_limits.ends(self.nodes)
 
     def _lowered(
         self,
@@ -203,6 +206,7 @@ class LoweredGraph:
                 kept.append(node)
         self.nodes = kept[::-1]
         self.narrow.count_readers(node.inputs for node in self.nodes)
+        self.fusion_ends = fusion_limits.ends(self.nodes)
 
     def depending_on(self, sources: Collection[str]) -> set[str]:
         """`sources` and every value that depends on one of them."""
@@ -241,6 +245,11 @@ class LoweredGraph:
         if any(node.op_type == "ReplicatedAllReduce" for node in self.nodes):
             return True
         return any(graph.in_lockstep for graph in self._inner)
+
+    @property
+    def has_barriers(self) -> bool:
+        """Whether results go through barriers, that XLA has to heed."""
+        return bool(self.fusion_ends) or any(graph.has_barriers for graph in self._inner)
 
     @property
     def draws(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -21,7 +21,7 @@ _HEAD = re.compile(r"HloModule ([\w.\-]+)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
-_CALLS = re.compile(r"calls=%?([\w.\-]+)")
+_CALLS = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
 _SHAPE = re.compile(r"\w+\[([\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 
@@ -63,6 +63,10 @@ def origins(text: str) -> tuple[str, dict[str, tuple[Share, ...]]]:
     """(the module's name, instruction -> whose time it is) of a compiled program's text."""
     head = _HEAD.match(text)
     computations = _computations(text)
+    for instructions in list(computations.values()):
+        for instruction in instructions.values():
+            if instruction.opcode == "call":
+                _name_callees(computations, instruction.calls, instruction.op_name)
     by_name: dict[str, tuple[Share, ...]] = {}
     for instructions in computations.values():
         shares = {name: _shares(each, computations) for name, each in instructions.items()}
@@ -120,6 +124,17 @@ def _computations(text: str) -> dict[str, dict[str, _Instruction]]:
             "" if calls is None else calls[1],
         )
     return computations
+
+
+def _name_callees(
+    computations: dict[str, dict[str, _Instruction]], callee: str, caller: str
+) -> None:
+    """Puts the name of a call in front of those of what it calls, which JAX names from there on."""
+    inner = computations.get(callee, {})
+    for name, instruction in inner.items():
+        inner[name] = replace(instruction, op_name=f"{caller}/{instruction.op_name}")
+        if instruction.opcode == "fusion":
+            _name_callees(computations, instruction.calls, caller)
 
 
 def _elements(shape: str) -> int:

@@ -21,18 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 import onnx_ir as ir
-from jax.ad_checkpoint import checkpoint_name
 
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.program import dims_of
 from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.registry import Array
-from paddle_ipu.xla.step.side_values import SideValues
+from paddle_ipu.xla.step.segments import Segment
 
 _NORMS = frozenset({
     "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization",
@@ -41,7 +38,6 @@ _ACTIVATIONS = frozenset(
     row.op_type for row in all_schemas() if row.cost is not None and row.cost.nonlinearity
 )
 
-_KEPT = "kept"
 _PLACES = 128
 """How many positions are looked at for cuts."""
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -59,23 +55,6 @@ class Recomputation:
 
     kind: str = "NoRecompute"
     stages: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Operators ``first`` to ``last``, ``last`` excluded, that are evaluated together.
-
-    Attributes:
-        recomputed: evaluated again in backward.
-        kept: results of them that are kept nevertheless.
-        results: what later operators, or others, read of it.
-    """
-
-    first: int
-    last: int
-    recomputed: bool
-    kept: frozenset[str]
-    results: tuple[str, ...]
 
 
 def plan(
@@ -298,56 +277,3 @@ def _cheapest(
 def _bytes(value: ir.Value) -> int:
     dims = [dim for dim in dims_of(value) if dim > 0] if value.shape is not None else []
     return int(np.prod(dims, dtype=np.int64)) * 4
-
-
-Run = Callable[[LoweredNode, Mapping[str, Array]], Mapping[str, Array]]
-"""(a node, tensors by name) -> the tensors that the node adds or replaces."""
-
-
-def evaluate(
-    segment: Segment,
-    nodes: Sequence[LoweredNode],
-    env: Mapping[str, Array],
-    side: SideValues,
-    evaluator: Callable[[SideValues], Run],
-) -> dict[str, Array]:
-    """The results of a segment that is evaluated again in backward.
-
-    What is traced inside leaves it as a result of the checkpointed function only: flags and
-    extremes too. Constants stay constants.
-
-    Args:
-        nodes: its operators.
-        env: the tensors in front of it.
-        side: goes in and out beside the tensors; the segment's own flags and checks are added.
-        evaluator: gives what evaluates one of the operators, for the side values of the segment.
-    """
-    made = {name for node in nodes for name in node.outputs}
-    read = {name for node in nodes for name in node.inputs if name is not None and name not in made}
-    arrays = {name: x for name in read if isinstance(x := env[name], jax.Array)}
-    constants = {name: env[name] for name in read if name not in arrays}
-    fixed: dict[str, Array] = {}
-    own = side.of_segment({})
-
-    def once(
-        arrays: Mapping[str, jax.Array], taps: Mapping[str, jax.Array]
-    ) -> tuple[dict[str, jax.Array], list[jax.Array], list[jax.Array]]:
-        nonlocal own
-        own = side.of_segment(taps)
-        run = evaluator(own)
-        inside: dict[str, Array] = {**constants, **arrays}
-        for node in nodes:
-            for name, array in run(node, inside).items():
-                if name in segment.kept and isinstance(array, jax.Array):
-                    array = checkpoint_name(array, _KEPT)  # type: ignore[no-untyped-call]
-                inside[name] = array
-        results = {name: inside[name] for name in segment.results if name in inside}
-        traced = {n: array for n, array in results.items() if isinstance(array, jax.Array)}
-        fixed.update((n, array) for n, array in results.items() if n not in traced)
-        return traced, own.flags, own.extremes
-
-    policy = jax.checkpoint_policies.save_only_these_names(_KEPT)
-    taps = {name: tap for name, tap in side.taps.items() if name in made}
-    traced, flags, extremes = jax.checkpoint(once, policy=policy)(arrays, taps)
-    side.add(own, flags, extremes)
-    return {**fixed, **traced}

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla.lowerings.registry import HostKernel
-from paddle_ipu.xla.step import recomputation
+from paddle_ipu.xla.step import parts, recomputation
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.node_lowering import GraphSettings
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
-from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
 from paddle_ipu.xla.step.traced_step import Step
@@ -60,13 +60,14 @@ def make_step(
 
 
 def segments_of(step: Step) -> list[Segment]:
-    """What backward computes again; empty where nothing is trained."""
-    program, graph = step.program, step.graph
-    if not step.trained:
-        return []
-    return recomputation.plan(
-        program.graph, graph.nodes, program.recomputation, _needed(program), graph.runs_on_host
-    )
+    """The parts that backward computes again or XLA compiles by themselves; empty for none."""
+    program, graph, needed = step.program, step.graph, _needed(step.program)
+    segments: list[Segment] = []
+    if step.trained:
+        segments = recomputation.plan(
+            program.graph, graph.nodes, program.recomputation, needed, graph.runs_on_host
+        )
+    return parts.of(graph.nodes, segments, needed, graph.runs_on_host)
 
 
 def _needed(program: StepProgram) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from paddle_ipu.xla.step.evaluation import Differentiation
 from paddle_ipu.xla.step.finite_checks import FiniteFlags, all_finite
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
-from paddle_ipu.xla.step.recomputation import Segment
+from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
@@ -62,7 +62,8 @@ class Step:
         graph: the lowered graph.
         state: the optimizer's state, as the step takes it.
         trained: the weights that have a gradient and are updated.
-        segments: what backward computes again; empty where it computes nothing again.
+        segments: the graph in parts, some of which backward computes again or XLA compiles by
+            themselves; empty for none.
         checked: the operators whose results are looked at with floating-point checks, in the order
             of the flags; known once the step is traced.
         checks: range checks that the step keeps extremes for; known once the step is traced.

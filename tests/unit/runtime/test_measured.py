@@ -231,6 +231,31 @@ ENTRY %main (x: f32[4,4]) -> f32[4] {
     }
 
 
+def test_what_is_called_is_named_with_its_call() -> None:
+    """JAX begins names anew in a function that XLA calls; whether it is backward, the call says."""
+    text = """HloModule jit_s
+
+%sum (p.1: f32[4]) -> f32[4] {
+  %p.1 = f32[4]{0} parameter(0)
+  ROOT %add.1 = f32[4]{0} add(%p.1, %p.1), metadata={op_name="popart.Add.2/add"}
+}
+
+%part (p.2: f32[4]) -> f32[4] {
+  %p.2 = f32[4]{0} parameter(0)
+  %f.1 = f32[4]{0} fusion(%p.2), kind=kLoop, calls=%sum
+  ROOT %m.1 = f32[4]{0} multiply(%f.1, %p.2), metadata={op_name="popart.Mul.3/mul"}
+}
+
+ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0)
+  ROOT %call.1 = f32[4]{0} call(%x), to_apply=%part, metadata={op_name="jit(s)/transpose(jvp())"}
+}
+"""
+    _, found = origins(text)
+    assert found["f.1"] == (Share("operator", Origin((("Add", 2),), "backward"), 1.0),)
+    assert found["m.1"] == (Share("operator", Origin((("Mul", 3),), "backward"), 1.0),)
+
+
 def test_names_tell_operator_and_phase() -> None:
     name = f"jit(f)/transpose(jvp({of_node('Loop', 7)}))/while/body/{of_node('My-Op', 0)}/mul"
     assert origin_of(name) == Origin((("Loop", 7), ("My_Op", 0)), "backward")
