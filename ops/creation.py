@@ -15,6 +15,8 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import Array, TranslationContext, product
 from paddle_ipu.ops.registry import translator
 
+_Real = np.integer[Any] | np.floating[Any]
+
 
 def _as_result(context: TranslationContext, values: npt.ArrayLike) -> Array:
     """`values` in the dtype of the node's result."""
@@ -41,7 +43,7 @@ def _count(context: TranslationContext, count: int) -> int:
     return count
 
 
-def _steps(start: Any, end: Any, step: Any) -> int:
+def _steps(start: _Real, end: _Real, step: _Real) -> int:
     """How many steps lead from `start` to `end`, the last one perhaps beyond it.
 
     Raises:

@@ -286,7 +286,9 @@ def beside(work: Callable[[], _T]) -> _T:
     return future.result()
 
 
-def _raised_again(hook: Callable[[Any], object], ignored: Any) -> None:
+def _raised_again(
+    hook: Callable[[sys.UnraisableHookArgs], object], ignored: sys.UnraisableHookArgs
+) -> None:
     """The hook for exceptions that Python cannot raise; an interrupt is sent once more."""
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         hook(ignored)

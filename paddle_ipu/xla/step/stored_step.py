@@ -102,10 +102,11 @@ def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> Compil
     """Compiles what was traced."""
     needs_64_bits = bool(jax.config.values["jax_enable_x64"])
 
-    def compiled_by_xla() -> Any:
+    def compiled_by_xla() -> jax.stages.Compiled:
         # What is set for a thread is not set for another.
         with integers.allowed_if(needs_64_bits):
-            return lowered.compile(compiler_options=dict(options))
+            compiled: jax.stages.Compiled = lowered.compile(compiler_options=dict(options))
+            return compiled
 
     compiled = process.beside(compiled_by_xla)
     analysis = compiled.memory_analysis()
