@@ -34,6 +34,11 @@ def swiglu(context: TranslationContext) -> str:
     """``silu(x) * y`` (arXiv:2002.05202); without y, x holds both halves along its last axis."""
     x = context.input("x")
     x, y = (x, context.input("y")) if context.has("y") else _halves(context, x)
+    if context.shape(x) != context.shape(y):
+        raise context.refuse(
+            f"x is {context.shape(x)} and y {context.shape(y)}: they have to have the same shape, "
+            "which Paddle does not check of operands without elements."
+        )
     return _gated(context, x, y, "silu")
 
 

@@ -298,7 +298,7 @@ ROWS = (
     ),
     Explained(
         "sqrt|asinh|acosh",
-        r"expected nan",
+        r"expected nan|expected -?inf\n[\s\S]*\n    x: [^\n]*e-4\d",
         "Paddle's kernel multiplies x by 1 / sqrt(x) where its vectors are wide: infinity by 0; "
         "the slopes of asinh and acosh have a root too",
     ),
@@ -517,7 +517,7 @@ ROWS = (
     ),
     Explained(
         "relu6?|leaky_relu|clip|hardtanh|hardsigmoid|thresholded_relu|hardshrink",
-        r"NaN of a gradient[\s\S]*got -?0\.0, expected nan[\s\S]*\n1: ",
+        r"(NaN|infinity) of a gradient[\s\S]*got -?0\.0, expected (nan|-?inf)[\s\S]*\n1: ",
         "Paddle multiplies a slope of 0 by what comes from behind, which is infinite",
     ),
     Explained(
@@ -577,6 +577,21 @@ ROWS = (
         "dist|p_norm",
         r"NaN[\s\S]*\b(p|porder) = -?inf[\s\S]*with nan",
         "the largest of numbers and NaN: Paddle's kernel skips NaN or keeps it, by its place",
+    ),
+    Explained(
+        "cross_entropy_with_softmax",
+        r"infinity[\s\S]*got -?inf, expected (-?1e\+20|[\s\S]*\n    input: [^\n]*e-4\d)",
+        "of a probability of 0, as a denormal is, Paddle's kernel takes 1e20 for the infinite loss",
+    ),
+    Explained(
+        "slogdet.*",
+        r"numbers[\s\S]*output 0: [\s\S]*with (infinities|nan|huge numbers)",
+        "the sign of a determinant that is infinite or NaN",
+    ),
+    Explained(
+        "put_along_axis",
+        r"gradient of \d+_values?[\s\S]*\n    indices: [^\n]*-\d",
+        "Paddle's gradient does not count an index from the end, its kernel does",
     ),
 )
 """The first that fits explains a finding."""

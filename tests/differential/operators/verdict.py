@@ -14,6 +14,9 @@ from tests.differential.operators.use import Array
 from tests.differential.operators.worker import Answer
 from tests.operators.compare import assert_same
 
+_FACTORS = 1e4
+"""Larger operands do not count where a result is an operand times a denormal."""
+
 NAN_IN_PADDLE_ALONE = "all of it where Paddle's alone is NaN"
 """A line of a finding whose numbers agree wherever Paddle has any."""
 
@@ -98,13 +101,23 @@ def _distances(left: Array, right: Array) -> Array:
 
 
 def flushed(answer: Answer, outcome: Outcome) -> tuple[Answer, Outcome]:
-    """Both with zeros for results that are too small to be normal, or made of such halves."""
+    """Both with zeros for results that are too small to be normal, or made of such numbers.
+
+    They may be twice such a number, or an operand times one.
+    """
+    assert answer.case is not None
+    operands = [
+        np.abs(tensor.array.astype(np.float64))
+        for use in answer.case.steps
+        for _, _, tensor in use.tensors()
+        if tensor.array.dtype.kind == "f"
+    ]
+    factor = max((float(np.max(a, where=a < _FACTORS, initial=2.0)) for a in operands), default=2.0)
+    limit = factor * np.finfo(np.float32).tiny
 
     def normal(results: Mapping[str, Array]) -> dict[str, Array]:
         return {
-            what: np.where(
-                np.abs(array) < 2 * np.finfo(np.float32).tiny, np.zeros_like(array), array
-            )
+            what: np.where(np.abs(array) < limit, np.zeros_like(array), array)
             if array.dtype.kind == "f"
             else array
             for what, array in results.items()
