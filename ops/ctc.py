@@ -14,7 +14,7 @@ _NO_LENGTHS = (
 @translator(
     "warpctc",
     emits=("LogSoftmax", "graphcore.Ctc", "graphcore.Detach", "Cast", "Reshape", "Sub", "Add",
-           "Div"),
+           "Div", "Max"),
     limits="padded sequences with lengths; one of length 0 has a loss of 0, also without labels, "
     "where Paddle's is infinite",
 )  # fmt: skip
@@ -40,7 +40,9 @@ def warpctc(context: TranslationContext) -> list[str | None]:
     )
     if context.attr("norm_by_times", 0):
         detached = context.graphcore.detach([loss])
-        times = context.cast(lengths, context.dtype(loss))
+        # A sequence without times has no gradient to divide.
+        counted = context.onnx.max([lengths, context.const_like(1, lengths)])
+        times = context.cast(counted, context.dtype(loss))
         # Zero in value; its derivative is that of loss / times.
         step = context.onnx.div([context.onnx.sub([loss, detached]), times])
         loss = context.onnx.add([detached, step])

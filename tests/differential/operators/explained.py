@@ -593,6 +593,16 @@ ROWS = (
         r"gradient of \d+_values?[\s\S]*\n    indices: [^\n]*-\d",
         "Paddle's gradient does not count an index from the end, its kernel does",
     ),
+    Explained(
+        "ctc_align",
+        r"numbers[\s\S]*\n    input: [^\n]*\d{10}",
+        "Paddle's kernel compares tokens by their lowest 32 bits",
+    ),
+    Explained(
+        "svd",
+        r"of a gradient[\s\S]*with a singular matrix",
+        "the gradient divides by singular values, one of which is zero but for rounding",
+    ),
 )
 """The first that fits explains a finding."""
 

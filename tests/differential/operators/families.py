@@ -19,7 +19,7 @@ SUMS = "|".join(
     (
         *(PRODUCTS, ".*norm.*", ".*softmax.*", ".*cross_entropy.*", "nll_loss", "kldiv_loss"),
         *("hsigmoid_loss", "warp.*", "self_dp_attention", "(reduce_)?(sum|mean)", "mean_all"),
-        *("nansum", "add_n", "(log)?cumsum(exp)?", "logsumexp", "variance", "std", "trace"),
+        *("nansum", "add_n", "(log)?cumsum(exp)?", "logsumexp", "var(iance)?", "std", "trace"),
         *("reduce_as", "segment_pool", ".*send_ue?_recv", "index_add", "scatter.*", "fold"),
         *("overlap_add", "(lp_)?pool[23]d", "psroi_pool", "roi_align", "affine_grid"),
         *("grid_sample.*", ".*_interp.*"),

@@ -80,6 +80,15 @@ _add(
     t=np.asarray([3, 0]),
     s=np.asarray([1, 1]),
 )
+_add(
+    "warpctc",
+    lambda x, n, t, s: F.ctc_loss(x, n, t, s, reduction="none", norm_by_times=True).reshape([2, 1]),
+    label="by no times",
+    x=normal(3, 2, 4),
+    n=np.asarray([[1, 2], [1, 0]], np.int32),
+    t=np.asarray([3, 0]),
+    s=np.asarray([1, 1]),
+)
 
 
 def _log_probabilities(*shape: int) -> Array:
