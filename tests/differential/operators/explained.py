@@ -603,6 +603,17 @@ ROWS = (
         r"of a gradient[\s\S]*with a singular matrix",
         "the gradient divides by singular values, one of which is zero but for rounding",
     ),
+    Explained(
+        "lu",
+        r"numbers[\s\S]*output [01]: [\s\S]*with nan",
+        "which row is the pivot among numbers and NaN",
+    ),
+    Explained(
+        "box_coder",
+        r"(numbers|infinity)[\s\S]*e\+38",
+        "XLA multiplies by the reciprocal of a size, which of one near the range's end is a "
+        "denormal, and so 0",
+    ),
 )
 """The first that fits explains a finding."""
 
