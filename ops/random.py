@@ -7,6 +7,8 @@ from Paddle's, their distribution does not.
 
 from __future__ import annotations
 
+import math
+
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
@@ -257,7 +259,8 @@ def exponential(context: TranslationContext) -> str:
     drawn = context.onnx.sub(
         [context.const_like(1.0, x), uniform(context, context.shape(x), 0.0, 1.0)]
     )
-    rate = context.const_like(-1.0 / float(context.attr("lam", 1.0)), x)
+    lam = float(context.attr("lam", 1.0))
+    rate = context.const_like(-1.0 / lam if lam else -math.inf, x)
     return context.onnx.mul([context.onnx.log([drawn]), rate])
 
 
@@ -281,7 +284,7 @@ def rrelu(context: TranslationContext) -> list[str]:
 @translator(
     "gumbel_softmax",
     emits=("RandomUniform", "Max", "Log", "Neg", "Add", "Sub", "Mul", "Softmax", "Transpose",
-           "ArgMax", "OneHot", "graphcore.Detach"),
+           "ArgMax", "OneHot", "Reshape", "graphcore.Detach"),
     limits="with hard=True the gradient is that of the soft sample, as documented; Paddle's kernel "
     "gives zero",
 )  # fmt: skip
@@ -291,8 +294,11 @@ def gumbel_softmax(context: TranslationContext) -> str:
     As in Paddle's kernel the derivative is that of the softmax, without the factor ``1 /
     temperature``.
     """
-    x = context.input("x")
-    axis = int(context.attr("axis", -1)) % context.rank(x)
+    operand = context.input("x")
+    shape = context.shape(operand)
+    # OneHot has no indices without axes.
+    x = operand if len(shape) > 1 else context.reshape(operand, [1, product(shape)])
+    axis = int(context.attr("axis", -1)) % len(shape) if len(shape) > 1 else 1
     drawn = uniform(context, context.shape(x), 0.0, 1.0)
     # 0 is replaced by the smallest normal number: its logarithm is not finite.
     drawn = context.onnx.max([drawn, context.const_like(2.0**-126, x)])
@@ -309,7 +315,8 @@ def gumbel_softmax(context: TranslationContext) -> str:
         off_and_on = context.const([0.0, 1.0], context.dtype(x))
         hard = context.onnx.onehot([index, size, off_and_on], -1)
         soft = context.onnx.add([context.onnx.sub([hard, context.graphcore.detach([soft])]), soft])
-    return context.last_axis_back(soft, axis)
+    back = context.last_axis_back(soft, axis)
+    return back if len(shape) > 1 else context.reshape(back, shape)
 
 
 @translator(

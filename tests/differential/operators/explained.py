@@ -236,7 +236,7 @@ ROWS = (
     ),
     Explained(
         "viterbi_decode",
-        r"with (infinities|nan)",
+        r"with (infinities|nan|huge numbers)",
         "Paddle's kernel multiplies the scores of a sequence's tags by 0 where it goes on: a tag "
         "whose score was infinite or NaN is NaN from then on",
     ),
@@ -310,7 +310,7 @@ ROWS = (
     ),
     Explained(
         "celu|silu",
-        r"NaN( or infinity)? of a gradient[\s\S]*expected nan",
+        r"(NaN|infinity) of a gradient[\s\S]*expected (nan|-?inf)",
         "Paddle's formula multiplies an exponential beyond the range by 0. Ours is the limit",
     ),
     Explained(
@@ -522,7 +522,8 @@ ROWS = (
     ),
     Explained(
         "self_dp_attention",
-        "numbers",
+        r"numbers[\s\S]*: self_dp_attention\n    x: (result|"
+        r"\w+\[\d+, \d+, \d+, (\d+), \d+\][\s\S]*head_number = (?!\2\n))",
         "Paddle's kernel takes head_number, whatever heads its operand has",
     ),
     Explained(
@@ -552,7 +553,7 @@ ROWS = (
     ),
     Explained(
         ".*",
-        r"of a gradient[\s\S]*all of it where Paddle's alone is NaN[\s\S]*"
+        r"of a gradient[\s\S]*all of it where Paddle's alone is not finite[\s\S]*"
         r"with (infinities|huge numbers)",
         "a slope where a result is infinite, or a product on the way to it is beyond the range: "
         "Paddle's formula multiplies 0 by infinity",
@@ -569,7 +570,7 @@ ROWS = (
     ),
     Explained(
         "fused_bias_residual_layernorm",
-        "all of it where Paddle's alone is NaN",
+        "all of it where Paddle's alone is not finite",
         "Paddle's variance is the mean of squares less the square of the mean, which may be below "
         "zero",
     ),
@@ -613,6 +614,16 @@ ROWS = (
         r"(numbers|infinity)[\s\S]*e\+38",
         "XLA multiplies by the reciprocal of a size, which of one near the range's end is a "
         "denormal, and so 0",
+    ),
+    Explained(
+        "affine_channel",
+        r"numbers[\s\S]*: affine_channel\n    [xX]: \w+\[\d+\]",
+        "of an operand of one axis Paddle's kernel writes no result",
+    ),
+    Explained(
+        "lgamma|gammaln|digamma",
+        r"numbers of \w+ of a gradient[\s\S]*got -?inf, expected -?inf\n",
+        "the slope at a pole has the sign of the side, which is the sign of 0",
     ),
 )
 """The first that fits explains a finding."""

@@ -28,13 +28,14 @@ from tests.differential.operators.neighbours import (
 from tests.differential.operators.shrink import shrunk
 from tests.differential.operators.use import Array, Case
 from tests.differential.operators.verdict import (
-    NAN_IN_PADDLE_ALONE,
+    NOT_FINITE_IN_PADDLE_ALONE,
     Verdict,
     compare,
     flushed,
     is_all_rounding,
     is_rounding,
     nearest,
+    not_finite_alone,
     same_bits,
 )
 from tests.differential.operators.worker import NOT_TRIED, Answer, Paddle
@@ -183,7 +184,7 @@ class _Search:
             return Verdict("agrees operator by operator")
         if (
             case.training
-            and NAN_IN_PADDLE_ALONE in verdict.detail
+            and NOT_FINITE_IN_PADDLE_ALONE in verdict.detail
             and self._is_slope(case, verdict.fetch, answer.results, outcome.results)
         ):
             return Verdict("agrees with differences of Paddle's results")
@@ -192,8 +193,9 @@ class _Search:
     def _is_slope(
         self, case: Case, fetch: str, paddles: Mapping[str, Array], ours: Mapping[str, Array]
     ) -> bool:
-        """Whether our gradient is the slope of Paddle's results where Paddle's gradient is NaN."""
-        places = np.argwhere(np.isnan(paddles[fetch])).tolist()[: slopes.MOST]
+        """Whether our gradient is the slope of Paddle's results where Paddle's is not finite."""
+        alone = not_finite_alone(ours[fetch], paddles[fetch])
+        places = np.argwhere(alone).tolist()[: slopes.MOST]
         cases = [each for place in places for each in slopes.stepped(case, fetch, place)]
         results = [answer.results for answer in self.paddle.answers(cases)]
         if not all(results):

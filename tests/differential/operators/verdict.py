@@ -17,8 +17,8 @@ from tests.operators.compare import assert_same
 _FACTORS = 1e4
 """Larger operands do not count where a result is an operand times a denormal."""
 
-NAN_IN_PADDLE_ALONE = "all of it where Paddle's alone is NaN"
-"""A line of a finding whose numbers agree wherever Paddle has any."""
+NOT_FINITE_IN_PADDLE_ALONE = "all of it where Paddle's alone is not finite"
+"""A line of a finding whose numbers agree wherever Paddle has any, and that has more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def compare(answer: Answer, outcome: Outcome, random: frozenset[str]) -> Verdict
             if same_form and same_but_for_ties(case, what, got, expected):
                 continue
             detail = f"{error}\ngot {_short(got)}\nexpected {_short(expected)}"
-            if same_form and _is_nan_in_paddle_alone(got, expected):
-                detail += f"\n{NAN_IN_PADDLE_ALONE}"
+            if same_form and _agrees_but_where_paddle_is_not_finite(got, expected):
+                detail += f"\n{NOT_FINITE_IN_PADDLE_ALONE}"
             title = f"{case.subject}: {_difference(got, expected)}"
             if what.startswith("gradient"):
                 title += " of a gradient"
@@ -232,12 +232,19 @@ def _differ_beyond_the_range(got: Array, expected: Array) -> bool:
     return True
 
 
-def _is_nan_in_paddle_alone(got: Array, expected: Array) -> bool:
-    """Whether a result agrees but for NaN of Paddle's where ours is a number or infinite."""
+def not_finite_alone(got: Array, expected: Array) -> Array:
+    """Where Paddle's result is NaN or infinite, and ours is a number, or infinite for NaN."""
+    finite, is_nan = np.isfinite(got), np.isnan(got)
+    return np.asarray((np.isnan(expected) & ~is_nan) | (np.isinf(expected) & finite))
+
+
+def _agrees_but_where_paddle_is_not_finite(got: Array, expected: Array) -> bool:
     if not is_float(expected):
         return False
     try:
-        assert_same(got=np.where(np.isnan(expected), expected, got), expected=expected)
+        with np.errstate(all="ignore"):
+            alone = not_finite_alone(got, expected)
+            assert_same(got=np.where(alone, expected, got), expected=expected)
     except AssertionError:
         return False
     return True

@@ -229,6 +229,13 @@ _add(
     x=_x(),
 )
 _add(
+    "exponential",
+    lambda x: paddle.tensor.random.exponential_(paddle.assign(x), lam=0.0),
+    label="of rate 0",
+    check=lambda outputs: np.testing.assert_array_equal(outputs[0], np.inf),
+    x=_x(),
+)
+_add(
     "standard_gamma",
     lambda a, b: [paddle.standard_gamma(a), paddle.standard_gamma(b)],
     since=Since("3.0", "the function does not exist"),

@@ -12,7 +12,7 @@ from scipy import stats
 
 from tests.operators.cases.one_operator import call, operator
 from tests.operators.cases.random import MANY, counts, follows
-from tests.operators.operator_case import Array, CaseTable, Since, normal, uniform
+from tests.operators.operator_case import Array, CaseTable, Since, floats, normal, uniform
 
 TABLE = CaseTable()
 _add = TABLE.add
@@ -87,6 +87,21 @@ _add(
     gradient=("x",),
     check=_gumbel(_LOGITS, 2.0),
     x=_LOGITS,
+)
+
+
+_add(
+    "gumbel_softmax",
+    lambda x, y: [
+        F.gumbel_softmax(x),
+        F.gumbel_softmax(x, hard=True),
+        paddle.sum(F.gumbel_softmax(y, hard=True)),
+    ],
+    label="number and vector",
+    since=Since("3.0", "the axis of a single number is refused"),
+    check=lambda outputs: np.testing.assert_array_equal(outputs, np.ones(3, np.float32)),
+    x=np.asarray(3, np.float32),
+    y=floats(1.0, 2.0, 3.0),
 )
 
 
