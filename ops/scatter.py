@@ -185,6 +185,8 @@ def put_along_axis(context: TranslationContext) -> str:
     wanted = context.shape(index)
     if 0 in wanted:
         return context.onnx.identity([x])
+    if not context.rank(x):
+        raise context.refuse("arr is a number without axes; reshape it to [1].")
     if context.shape(values) != wanted:
         bounds = ([0] * len(wanted), wanted, range(len(wanted)))
         operands = [context.shape_const(list(item)) for item in bounds]

@@ -625,6 +625,31 @@ ROWS = (
         r"numbers of \w+ of a gradient[\s\S]*got -?inf, expected -?inf\n",
         "the slope at a pole has the sign of the side, which is the sign of 0",
     ),
+    Explained(
+        "sum",
+        r"numbers of int\d+\n[\s\S]*: sum\n    x: float16",
+        "Paddle's kernel of float16 casts the sum, those of other floats cast what they add",
+    ),
+    Explained(
+        "softplus",
+        r"infinity[\s\S]*expected inf",
+        "Paddle's formula has an exponential, which is beyond the range below a high threshold",
+    ),
+    Explained(
+        "equal|not_equal|equal_all",
+        r"numbers of bool[\s\S]*e-(1[5-9]|[2-4]\d)\b",
+        "Paddle's kernel counts numbers as equal that are less than 1e-15 apart",
+    ),
+    Explained(
+        "p_norm",
+        r"(numbers|infinity)[\s\S]*: p_norm\n    x: \w+\[\]",
+        "of a number without axes Paddle's kernel takes the norm of nothing",
+    ),
+    Explained(
+        "fusion_squared_mat_sub",
+        r"numbers[\s\S]*with numbers beyond 64",
+        "where one product is much larger than the others, its square is taken from itself",
+    ),
 )
 """The first that fits explains a finding."""
 
