@@ -157,7 +157,10 @@ def _work(engine: str, kind: str, steps: int, training: bool) -> dict[str, float
 
 
 def _measure(engine: str, kind: str, steps: int, arguments: argparse.Namespace) -> dict[str, float]:
-    """What a worker found; empty where it took longer than the limit."""
+    """What a worker found; empty where it took longer than the limit, or died.
+
+    XLA's recursion over fused operators can take a process with it.
+    """
     command = [sys.executable, __file__, "--worker", engine, kind, str(steps)]
     if arguments.training:
         command.append("--training")
@@ -171,6 +174,10 @@ def _measure(engine: str, kind: str, steps: int, arguments: argparse.Namespace) 
             timeout=arguments.limit, check=True, text=True,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
+        return {}
+    except subprocess.CalledProcessError as error:
+        if error.returncode > 0:
+            raise
         return {}
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
