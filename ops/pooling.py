@@ -91,15 +91,19 @@ def max_pool_with_index(context: TranslationContext) -> Sequence[str | None]:
 
 @translator(
     "lp_pool2d",
-    emits=("Pow", "MaxPool", "GlobalMaxPool", "Transpose", "Add", "paddle_ipu.SumOfWindows",
-           "paddle_ipu.MaxOfWindows"),
-)  # fmt: skip
+    emits=("Pow", "MaxPool", "GlobalMaxPool", "Transpose", "paddle_ipu.SumOfWindows"),
+)
 def lp_pool2d(context: TranslationContext) -> str:
     """``sum(x ** p) ** (1 / p)`` of each window; of infinite order the maximum, not of ``|x|``."""
     _check_windows(context)
     last = is_channels_last(context)
     x = channels_first(context, context.input("x"), last)
     p = float(context.attr("norm_type"))
+    if p == math.inf and context.attr("adaptive", 0):
+        raise context.refuse(
+            "adaptive windows of infinite order: Paddle's kernel takes kernel_size both for the "
+            "number of windows and for their size. Use adaptive_max_pool2d."
+        )
     if p == math.inf and 0 not in context.shape(x)[2:]:
         return channels_back(context, _max_pool(context, x), last)
     power = context.onnx.pow([x, context.const_like(p, x)])

@@ -242,7 +242,9 @@ for _rank, _array in ((2, _IMAGE), (3, _VOLUME)):
     )
 
 
-def _lp(x: Any, size: int, all_of_it: bool, adaptive: bool, padding: str) -> Any:
+def _lp(
+    x: Any, size: int, all_of_it: bool, adaptive: bool, padding: str, order: float = 2.0
+) -> Any:
     return paddle._C_ops.lp_pool2d(
         x,
         [size] * 2,
@@ -255,7 +257,7 @@ def _lp(x: Any, size: int, all_of_it: bool, adaptive: bool, padding: str) -> Any
         all_of_it,
         adaptive,
         padding,
-        2.0,
+        order,
     )
 
 
@@ -270,6 +272,14 @@ _add(
     label="by operator",
     since=Since("3.0", "there is no such operator"),
     x=uniform(2, 3, 6, 7, low=0.5, high=2.0),
+)
+_add(
+    "lp_pool2d",
+    lambda x: _lp(x, 2, True, False, "EXPLICIT", np.inf),
+    gradient=("x",),
+    label="by operator, of infinite order",
+    since=Since("3.0", "there is no such operator"),
+    x=normal(2, 3, 6, 7),
 )
 _add(
     "unpool3d",

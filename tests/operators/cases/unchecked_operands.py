@@ -125,6 +125,16 @@ _refuse(
     x=normal(1, 1, 4, 4, 4),
 )
 
+_refuse(
+    "lp_pool2d",
+    lambda x: paddle._C_ops.lp_pool2d(
+        x, [2, 2], [1, 1], [0, 0], False, True, "NCHW", "lp", False, True, "EXPLICIT", np.inf
+    ),
+    "adaptive windows of infinite order: Paddle's kernel takes kernel_size both for the number",
+    since=_PIR,
+    x=normal(1, 1, 4, 4),
+)
+
 _refuse("truncated_gaussian_random",
         lambda: paddle._C_ops.truncated_gaussian_random(
             [3], 0.0, 0.0, 0, -2.0, 2.0, paddle.float32, paddle.CPUPlace()),
