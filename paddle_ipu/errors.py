@@ -22,6 +22,10 @@ class NotSupported(PaddleIpuError):  # noqa: N818 - the name users are told to c
     """A thing that exists in Paddle or PopART and that this package does not do."""
 
 
+class UnsupportedNameError(NotSupported, AttributeError):
+    """A public name of Graphcore's ``popart`` that `paddle_ipu.popart` does not have."""
+
+
 class UnsupportedOpError(NotSupported):
     """A program holds operators without a translator; the message lists every one of them."""
 
@@ -166,6 +170,44 @@ class popart_internal_exception(popart_exception):  # noqa: N801
 
 class popart_runtime_error(popart_exception):  # noqa: N801
     """PopART's error at run time."""
+
+
+class poplibs_exception(Exception):  # noqa: N801, N818 - PopART's name
+    """An error of Graphcore's libraries of operators; an IPU Model has none to raise."""
+
+
+class poplar_exception(Exception):  # noqa: N801, N818
+    """Base of Poplar's errors; an IPU Model has none to raise, a script may expect them."""
+
+
+class poplar_runtime_error(poplar_exception):  # noqa: N801
+    """Poplar's error while a program runs."""
+
+
+class poplar_application_runtime_error(poplar_runtime_error):  # noqa: N801
+    """The program itself is at fault."""
+
+
+class poplar_system_runtime_error(poplar_runtime_error):  # noqa: N801
+    """The machine is at fault."""
+
+
+class poplar_recoverable_runtime_error(poplar_system_runtime_error):  # noqa: N801
+    """The machine is at fault, and a reset helps.
+
+    Attributes:
+        recoveryAction: which reset.
+    """
+
+    recoveryAction: Any = None  # noqa: N815 - PopART's name
+
+
+class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):  # noqa: N801
+    """The machine is at fault, and no reset helps."""
+
+
+class poplar_unknown_runtime_error(poplar_system_runtime_error):  # noqa: N801
+    """The machine is at fault, and nobody knows how."""
 
 
 class OutOfMemoryException(popart_exception):

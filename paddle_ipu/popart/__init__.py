@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from paddle_ipu.errors import UnsupportedNameError
+
 _ENUMS = """
     AccumulateOuterFragmentSchedule AdamMode AdaptiveMode AnchorReturnTypeId AutodiffStitchStrategy
     BatchSerializationBatchSchedule BatchSerializationMethod BatchSerializationTransformContext
@@ -18,23 +20,41 @@ _ENUMS = """
     RecoveryAction ReductionType ReplicatedStreamMode ReplicatedTensorSharding
     SGDAccumulatorAndMomentum ScatterReduction SubgraphCopyingStrategy SyncPattern
     SyntheticDataMode TensorRemapType TensorStorage TileSet VariableRetrievalMode VirtualGraphMode
-    WeightDecayMode
+    WeightDecayMode syncPatternFromString syncPatternToString
 """
+
+_PREFIXES = [
+    f"reserved{name}Prefix"
+    for name in """
+        Accl Accl1 Accl2 Accl3 AcclFinalOut AcclToReduce AcclToUpdate Accum AdamUpdater
+        AutomaticLossScale Counter FinalReducedGrad Gradient LambR1Sq LambR2Sq LossScaling
+        RandomSeed RemoteArg Restored SeedModifier Stashed Step UpdatedVar
+    """.split()
+] + [
+    f"reserved{kind}{number}Prefix"
+    for kind in ("Default", "Specific")
+    for number in """
+        AdamBeta1 AdamBeta2 AdamEps DampeningScaleFactor1 LearningRate LossScaling MaxWeightNorm
+        ScaledLearningRate0 ScaledLearningRate1 ScaledMomentum1 ScaledWeightDecay1 Step WeightDecay
+        WeightDecayScaleFactor0
+    """.split()
+]
 
 _NAMES_BY_MODULE = {
     "paddle_ipu.errors": """
-        OutOfMemoryException popart_exception popart_internal_exception popart_runtime_error
+        OutOfMemoryException poplar_application_runtime_error poplar_exception
+        poplar_recoverable_runtime_error poplar_runtime_error poplar_system_runtime_error
+        poplar_unknown_runtime_error poplar_unrecoverable_runtime_error poplibs_exception
+        popart_exception popart_internal_exception popart_runtime_error
     """,
     "paddle_ipu.popart.builder": "Builder",
     "paddle_ipu.popart.dataflow": "AnchorReturnType DataFlow InputShapeInfo",
     "paddle_ipu.sessions.devices": "DeviceInfo DeviceManager",
     "paddle_ipu.popart.enums": _ENUMS,
-    "paddle_ipu.popart.names": """
-        defaultAiGraphcoreOpset defaultAiOnnxOpset getTensorInfo packageHash reservedAcclPrefix
-        reservedAccl1Prefix reservedAccl2Prefix reservedAccl3Prefix reservedAccumPrefix
-        reservedCounterPrefix reservedGradientPrefix reservedLossScalingPrefix
-        reservedRandomSeedPrefix reservedRestoredPrefix reservedStashedPrefix reservedStepPrefix
-        reservedUpdatedVarPrefix versionNumber versionString
+    "paddle_ipu.popart.logger": "Logger getLogger",
+    "paddle_ipu.popart.names": f"""
+        defaultAiGraphcoreOpset defaultAiOnnxMlOpset defaultAiOnnxOpset getTensorInfo packageHash
+        versionNumber versionString {" ".join(_PREFIXES)}
     """,
     "paddle_ipu.popart.opsets": """
         AiGraphcoreOpset1 AiOnnxOpset10 AiOnnxOpset11 AiOnnxOpset6 AiOnnxOpset7 AiOnnxOpset8
@@ -52,13 +72,24 @@ _NAMES_BY_MODULE = {
     "paddle_ipu.popart.paddle_optimizer": "PaddleOptimizer",
     "paddle_ipu.popart.patterns": "Patterns",
     "paddle_ipu.sessions.session": "InferenceSession TrainingSession",
-    "paddle_ipu.popart.stepio": "PyStepIO PyStepIOCallback PyWeightsIO",
+    "paddle_ipu.popart.stepio": "IStepIO IWeightsIO PyStepIO PyStepIOCallback PyWeightsIO",
     "paddle_ipu.popart.supported": """
         OpDefinition OperatorIdentifier getSupportedOperations getSupportedOperationsDefinition
         getUnsupportedOperations
     """,
     "paddle_ipu.popart.tensorinfo": "TensorInfo",
 }
+
+_NOT_HERE = {
+    "OutOfMemoryError": "a session raises OutOfMemoryException; a result that says it is C++'s",
+    "NumIOTiles": "SessionOptions.numIOTiles is a number",
+    "AttributeContextManager": "Builder's contexts are Python's own; use them in a with statement",
+    "KeyValueContextManager": "Builder's contexts are Python's own; use them in a with statement",
+    "NameContextManager": "Builder's contexts are Python's own; use them in a with statement",
+    "initializePoplarDebugInfo": "no Poplar runs that would write its debug information",
+    "closePoplarDebugInfo": "no Poplar runs that would write its debug information",
+}
+"""Public names of PopART's that mean nothing for an IPU Model, and why."""
 
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
@@ -67,6 +98,8 @@ __all__ = sorted(_MODULE_OF)
 
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
+    if name in _NOT_HERE:
+        raise UnsupportedNameError(f"'{__name__}' does not have '{name}': {_NOT_HERE[name]}.")
     if module is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = getattr(importlib.import_module(module), name)

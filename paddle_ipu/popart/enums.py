@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
+from paddle_ipu.errors import popart_exception
+
 
 class DataType(IntEnum):
     """Element types, in PopART's order."""
@@ -166,6 +168,31 @@ class SyncPattern(_PopartEnum):
     Full = 0
     SinglePipeline = 1
     ReplicaAndLadder = 2
+
+
+_SYNC_PATTERNS = {
+    "full": SyncPattern.Full,
+    "singlePipeline": SyncPattern.SinglePipeline,
+    "replicaAndLadder": SyncPattern.ReplicaAndLadder,
+}
+
+
+def syncPatternFromString(name: str) -> SyncPattern:
+    """The pattern of a name: ``full``, ``singlePipeline`` or ``replicaAndLadder``.
+
+    Raises:
+        popart_exception: it has another name.
+    """
+    if name not in _SYNC_PATTERNS:
+        raise popart_exception(
+            f"Unknown syncPattern setting: {name}. There are {', '.join(_SYNC_PATTERNS)}"
+        )
+    return _SYNC_PATTERNS[name]
+
+
+def syncPatternToString(pattern: SyncPattern) -> str:
+    """The name of a pattern."""
+    return next(name for name, value in _SYNC_PATTERNS.items() if value is pattern)
 
 
 class MergeVarUpdateType(_PopartEnum):

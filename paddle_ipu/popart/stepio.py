@@ -79,7 +79,15 @@ def to_device(array: Array, tensor: str, dtype: np.dtype[Any]) -> Array:
     return array.astype(np.int32)
 
 
-class PyStepIO:
+class IStepIO:
+    """What a session's ``run`` takes: a `PyStepIO` or a `PyStepIOCallback`."""
+
+
+class IWeightsIO:
+    """What a session's ``readWeights`` and ``writeWeights`` take: a `PyWeightsIO`."""
+
+
+class PyStepIO(IStepIO):
     """Arrays of a step by tensor id; inputs are consumed one step after another, then again.
 
     ``PyStepIO(inputs, outputs)``. Outputs are written in place.
@@ -157,7 +165,7 @@ class PyStepIO:
         self.outputs[id].reshape(-1)[...] = array.reshape(-1)
 
 
-class PyStepIOCallback:
+class PyStepIOCallback(IStepIO):
     """Step data by callbacks, called for each micro-batch and replica.
 
     ``input_callback(id, prefetch)`` returns an array, ``input_complete_callback(id)`` follows when
@@ -255,7 +263,7 @@ class PyStepIOCallback:
             self.next_output(name, anchors[name][0][row])
 
 
-class PyWeightsIO:
+class PyWeightsIO(IWeightsIO):
     """``PyWeightsIO({id: array})``: arrays that weights are read into or written from."""
 
     def __init__(self, weights: Mapping[str, Array]) -> None:

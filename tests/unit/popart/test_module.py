@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -11,7 +12,7 @@ import onnx_ir as ir
 import pytest
 
 import paddle_ipu.popart as popart
-from paddle_ipu.errors import popart_exception
+from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart import enums, names
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
@@ -58,6 +59,78 @@ def test_versions_and_prefixes() -> None:
     assert found["reservedGradientPrefix"] == "Gradient___"
     assert found["reservedLossScalingPrefix"] == "lossScaling_"
     assert sorted(found.values()) == sorted(names.reservedPrefixes())
+
+
+def test_the_prefixes_of_an_optimizers_numbers() -> None:
+    assert popart.reservedDefaultAdamEpsPrefix() == "adamEps___default___"
+    assert popart.reservedSpecificScaledWeightDecay1Prefix() == "scaledWeightDecay1___specific___"
+    assert popart.reservedDefaultLossScalingPrefix() == "lossScaling___default___"
+    assert "weight" in str(popart.reservedSpecificStepPrefix.__doc__)
+    assert {name for name in names.__dict__ if name.endswith("Prefix")} <= set(popart.__all__)
+
+
+def test_sync_patterns_have_names() -> None:
+    for pattern in popart.SyncPattern:
+        assert popart.syncPatternFromString(popart.syncPatternToString(pattern)) is pattern
+    assert popart.syncPatternToString(popart.SyncPattern.SinglePipeline) == "singlePipeline"
+    with pytest.raises(
+        popart_exception, match=r"^Unknown syncPattern setting: Full\. There are full,"
+    ):
+        popart.syncPatternFromString("Full")
+
+
+def test_poplars_errors_can_be_expected() -> None:
+    assert issubclass(popart.poplar_recoverable_runtime_error, popart.poplar_system_runtime_error)
+    assert issubclass(popart.poplar_system_runtime_error, popart.poplar_runtime_error)
+    assert issubclass(popart.poplar_runtime_error, popart.poplar_exception)
+    assert not issubclass(popart.poplar_exception, popart_exception)
+    assert not issubclass(popart.poplibs_exception, popart.poplar_exception)
+
+
+def test_a_name_that_only_graphcores_module_has_says_why() -> None:
+    with pytest.raises(NotSupported, match="does not have 'NumIOTiles': SessionOptions.numIOTiles"):
+        _ = popart.NumIOTiles
+    assert not hasattr(popart, "closePoplarDebugInfo")
+
+
+def test_loggers(caplog: pytest.LogCaptureFixture) -> None:
+    logger = popart.getLogger()
+    parent = logging.getLogger("popart")
+    before = parent.level
+    try:
+        for level, shown in (
+            ("WARN", ["warn", "error", "critical"]),
+            ("ERR", ["error", "critical"]),
+            ("OFF", []),
+            ("unknown", []),
+        ):
+            caplog.clear()
+            logger.setLevel(level)
+            for method in ("debug", "info", "warn", "error", "critical"):
+                getattr(logger, method)(method)
+            assert [record.message for record in caplog.records] == shown
+        popart.getLogger("python").setLevel("DEBUG")
+        caplog.clear()
+        logger.debug("100 %s")
+        assert [(record.name, record.message) for record in caplog.records] == [
+            ("popart.python", "100 %s")
+        ]
+    finally:
+        parent.setLevel(before)
+        logging.getLogger("popart.python").setLevel(logging.NOTSET)
+
+
+def test_a_logger_writes_to_standard_error_where_nothing_else_does(run_python: Any) -> None:
+    run_python(
+        "import io, sys\n"
+        "sys.stderr = io.StringIO()\n"
+        "import paddle_ipu.popart as popart\n"
+        "logger = popart.getLogger()\n"
+        "logger.setLevel('INFO')\n"
+        "logger.setLevel('INFO')\n"
+        "logger.info('told')\n"
+        "assert sys.stderr.getvalue() == 'told\\n', sys.stderr.getvalue()\n"
+    )
 
 
 def test_tensor_info() -> None:
