@@ -11,6 +11,7 @@ PRODUCTS = "|".join(
         *(CONVOLUTIONS, FACTORIZATIONS, "matmul.*", "mul", "bmm", "mv", "dot", "multi_dot"),
         *("linear_v2", "matrix_power", "einsum", "addmm", "baddbmm", "bilinear.*", "fc"),
         *("fused_gemm_epilogue", "fusion_.*", "gru_unit", "rnn", "bce_loss", "spectral_norm"),
+        "self_dp_attention",
     )
 )
 """Operators that add up products."""
@@ -18,7 +19,7 @@ PRODUCTS = "|".join(
 SUMS = "|".join(
     (
         *(PRODUCTS, ".*norm.*", ".*softmax.*", ".*cross_entropy.*", "nll_loss", "kldiv_loss"),
-        *("hsigmoid_loss", "warp.*", "self_dp_attention", "(reduce_)?(sum|mean)", "mean_all"),
+        *("hsigmoid_loss", "warp.*", "(reduce_)?(sum|mean)", "mean_all"),
         *("nansum", "add_n", "(log)?cumsum(exp)?", "logsumexp", "var(iance)?", "std", "trace"),
         *("reduce_as", "segment_pool", ".*send_ue?_recv", "index_add", "scatter.*", "fold"),
         *("overlap_add", "(lp_)?pool[23]d", "psroi_pool", "roi_align", "affine_grid"),
