@@ -51,6 +51,7 @@ _NAMES_BY_MODULE = {
     "paddle_ipu.popart.dataflow": "AnchorReturnType DataFlow InputShapeInfo",
     "paddle_ipu.sessions.devices": "DeviceInfo DeviceManager",
     "paddle_ipu.popart.enums": _ENUMS,
+    "paddle_ipu.popart.graph_transformer": "GraphTransformer",
     "paddle_ipu.popart.logger": "Logger getLogger",
     "paddle_ipu.popart.names": f"""
         defaultAiGraphcoreOpset defaultAiOnnxMlOpset defaultAiOnnxOpset getTensorInfo packageHash

@@ -18,9 +18,10 @@ import onnx_ir as ir
 from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE, Annotations, attribute_of
 from paddle_ipu.popart.enums import RecomputeType
+from paddle_ipu.popart.external_data import save_externally
 from paddle_ipu.popart.graph_types import (
     infer_outputs,
-    number_equal_names,
+    model_bytes,
     read_model,
     type_graph,
     write_model,
@@ -469,38 +470,15 @@ class Builder(Annotations):
 
     def getModelProto(self) -> bytes:
         """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
-        proto = ir.serde.serialize_model(self._model)
-        number_equal_names(proto.graph)
-        return bytes(proto.SerializeToString())
+        return model_bytes(self._model)
 
     def saveModelProto(self, filename: str | Path) -> None:
         """Writes the ModelProto to a file; weights too many for one go to ``<filename>.data``."""
         write_model(self._model, filename)
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str | Path) -> None:
-        """Moves initializers, one after another, to a file that the model then refers to."""
-        offset, placed = 0, []
-        with Path(filename).open("wb") as file:
-            for name in ids:
-                value = self._graph.initializers.get(name)
-                if value is None or value.const_value is None:
-                    raise popart_exception(f"Tensor '{name}' is not an initializer of the model")
-                data = np.ascontiguousarray(value.const_value.numpy())
-                file.write(data.tobytes())
-                placed.append((value, offset, data.nbytes))
-                offset += data.nbytes
-        for value, start, length in placed:
-            tensor = value.const_value
-            assert tensor is not None
-            value.const_value = ir.ExternalTensor(
-                location=str(filename),
-                offset=start,
-                length=length,
-                dtype=tensor.dtype,
-                shape=ir.Shape(list(tensor.numpy().shape)),
-                name=str(value.name),
-                base_dir="",
-            )
+        """Moves initializers to a file, see `external_data.save_externally`."""
+        save_externally(self._graph, ids, filename)
 
     def embedReplicationFactor(self, replicationFactor: int) -> None:
         """Records the replication factor in the model's metadata."""

@@ -299,6 +299,13 @@ def _without_lone_nodes(graph: onnx.GraphProto) -> None:
                 _without_lone_nodes(attribute.g)
 
 
+def model_bytes(model: ir.Model) -> bytes:
+    """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
+    proto = ir.serde.serialize_model(model)
+    number_equal_names(proto.graph)
+    return bytes(proto.SerializeToString())
+
+
 def number_equal_names(graph: onnx.GraphProto) -> None:
     """Numbers the nodes that share a name, those of subgraphs too: ``layer``, ``layer/1``."""
     taken = {node.name for node in _nodes(graph)}
