@@ -57,6 +57,7 @@ _NAMES_BY_MODULE = {
         defaultAiGraphcoreOpset defaultAiOnnxMlOpset defaultAiOnnxOpset getTensorInfo packageHash
         versionNumber versionString {" ".join(_PREFIXES)}
     """,
+    "paddle_ipu.popart.numerics_report": "NumericsReport",
     "paddle_ipu.popart.opsets": """
         AiGraphcoreOpset1 AiOnnxOpset10 AiOnnxOpset11 AiOnnxOpset6 AiOnnxOpset7 AiOnnxOpset8
         AiOnnxOpset9 AiPaddleIpuOpset1

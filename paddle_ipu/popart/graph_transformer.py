@@ -109,12 +109,12 @@ class GraphTransformer:
             self._graph.extend(made)
 
     def convertAllFixedPointInitializersToConstants(self) -> None:
-        """Initializers of integers become Constant nodes; truth values are no numbers."""
+        """Initializers of integers and of truth values become Constant nodes."""
         self.convertInitializersToConstants(
             [
                 name
                 for name, value in self._graph.initializers.items()
-                if value.dtype is not None and value.dtype.is_integer()
+                if value.dtype is not None and _is_fixed_point(value.dtype)
             ]
         )
 
@@ -169,6 +169,10 @@ class GraphTransformer:
             for attribute in node.attributes.values():
                 if attribute.type is ir.AttributeType.TENSOR:
                     yield node, attribute
+
+
+def _is_fixed_point(dtype: ir.DataType) -> bool:
+    return dtype is ir.DataType.BOOL or dtype.is_integer()
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:

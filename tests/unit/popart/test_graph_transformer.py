@@ -134,13 +134,24 @@ def test_initializers_become_constants() -> None:
         Transformer(made.SerializeToString()).convertInitializersToConstants(["z"])
 
 
-@pytest.mark.parametrize(("dtype", "becomes"), [(np.int32, True), (np.float32, False)])
+@pytest.mark.parametrize(
+    ("dtype", "becomes"), [(np.int64, True), (np.int32, True), (np.float32, False)]
+)
 def test_initializers_of_integers_become_constants(dtype: Any, becomes: bool) -> None:
     made = _changed(
         _model(dtype, [1, 2]),
         lambda transformer: transformer.convertAllFixedPointInitializersToConstants(),
     )
     assert (made.graph.node[0].op_type == "Constant") is becomes
+
+
+def test_initializers_of_truth_values_become_constants() -> None:
+    model = _model(bool, [True, False])
+    model.graph.node[0].op_type = "And"
+    transformer = Transformer(model.SerializeToString())
+    transformer.convertAllFixedPointInitializersToConstants()
+    made = onnx.load_model_from_string(transformer.getModelProto())
+    assert [node.op_type for node in made.graph.node] == ["Constant", "And"]
 
 
 def test_batch_norms_of_training() -> None:
