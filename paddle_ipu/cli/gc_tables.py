@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from paddle_ipu.instances.device_blocks import device_blocks
+
 _MODELS_PER_BOARD = 4
 _CLOCK = "1330MHz"
 _NOT_MEASURED = "N/A"
@@ -13,11 +15,7 @@ _NOT_MEASURED = "N/A"
 
 def devices(partition: Mapping[str, Any]) -> Iterator[list[int]]:
     """The devices of one GCD as lists of IPUs: single ones, pairs, fours, up to all."""
-    size, ipus = partition["size"] // partition["gcds"], 1
-    while ipus <= size:
-        for first in range(0, size, ipus):
-            yield list(range(first, first + ipus))
-        ipus *= 2
+    return map(list, device_blocks(partition["size"] // partition["gcds"]))
 
 
 def device_list(partition: Mapping[str, Any], host: str) -> str:

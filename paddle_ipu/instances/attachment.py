@@ -19,9 +19,13 @@ from paddle_ipu.instances.vipu_state import place, start_time
 
 _TIMES = 3
 """How often a lease is renewed before it would end."""
-_LOCK = threading.Lock()
-_held: dict[tuple[str, int], dict[str, Any]] = {}
+_LOCK = threading.RLock()
+"""Taken again by a thread that has it where the collector detaches a device."""
+_held: dict[tuple[str, int], dict[int | None, dict[str, Any]]] = {}
+"""By partition and GCD: what was attached by the number of its first IPU, by None for programs."""
 _lost: dict[tuple[str, int], str] = {}
+_renewing: set[tuple[str, int]] = set()
+_targets: dict[tuple[str, int], ipuof.Target] = {}
 
 
 def attach(ipus: int) -> int | None:
@@ -39,19 +43,39 @@ def attach(ipus: int) -> int | None:
         BackendUnavailableError: they are in use, or there is no such partition.
     """
     count = 1 << max(ipus - 1, 0).bit_length()
+    return _attach(count, None)
+
+
+def attach_block(block: range) -> None:
+    """Takes certain IPUs of the partition that the environment names, until `release_block`.
+
+    Without a partition there is nothing to take.
+
+    Args:
+        block: numbers of a device's IPUs in the GCD.
+
+    Raises:
+        BackendUnavailableError: they are in use, or there is no such partition.
+    """
+    _attach(len(block), block.start)
+
+
+def _attach(count: int, first: int | None) -> int | None:
     try:
         target = ipuof.target()
         if target is None:
             return None
         with _LOCK:
-            device = _attached(target, count)
+            device = _attached(target, count, first)
             key = (target.partition, target.gcd)
-            if key not in _held:
+            if key not in _targets:
                 atexit.register(_release_at_exit, target)
-                if device["lease"]:
-                    lease = float(device["lease"])
-                    threading.Thread(target=_renew, args=(target, lease), daemon=True).start()
-            _held[key] = device
+            _targets[key] = target
+            if device["lease"] and key not in _renewing:
+                _renewing.add(key)
+                lease = float(device["lease"])
+                threading.Thread(target=_renew, args=(target, lease), daemon=True).start()
+            _held.setdefault(key, {})[first] = device
             _lost.pop(key, None)
     except VipuError as error:
         raise BackendUnavailableError(
@@ -60,6 +84,33 @@ def attach(ipus: int) -> int | None:
             "IPUOF_CONFIG_PATH."
         ) from error
     return int(device["first"])
+
+
+def release_block(block: range) -> None:
+    """Releases what `attach_block` took."""
+    with _LOCK:
+        for target in list(_targets.values()):
+            blocks = _held.get((target.partition, target.gcd), {})
+            if blocks.pop(block.start, None) is not None:
+                _release(target, first=block.start)
+                if not blocks:
+                    del _held[target.partition, target.gcd]
+
+
+def visible_ipus() -> int | None:
+    """IPUs of the GCD that the environment names; None where it names no partition.
+
+    Raises:
+        BackendUnavailableError: no V-IPU service answers, or there is no such partition.
+    """
+    try:
+        target = ipuof.target()
+        if target is None:
+            return None
+        partition = target.client.call("partition", name=target.partition)
+    except VipuError as error:
+        raise BackendUnavailableError(f"Can't see the IPUs of the partition: {error}") from error
+    return int(partition["size"]) // int(partition["gcds"])
 
 
 def check() -> None:
@@ -72,13 +123,21 @@ def check() -> None:
         raise BackendUnavailableError(why)
 
 
-def _attached(target: ipuof.Target, ipus: int) -> dict[str, Any]:
-    """This process, as the service has it now."""
+def _attached(target: ipuof.Target, ipus: int, first: int | None) -> dict[str, Any]:
+    """This process, as the service has it now.
+
+    Args:
+        target: the GCD.
+        ipus: how many.
+        first: the number of the first; None for any that are free.
+    """
+    certain = {} if first is None else {"first": first}
     device: dict[str, Any] = target.client.call(
         "attach",
         name=target.partition,
         gcd=target.gcd,
         ipus=ipus,
+        **certain,
         host=socket.gethostname(),
         command=" ".join(sys.argv)[:200],
         user=_user(),
@@ -128,21 +187,26 @@ def _reattached(target: ipuof.Target, reason: VipuError) -> bool:
     key = (target.partition, target.gcd)
     with _LOCK:
         if key not in _held:
-            # This process ends.
+            # This process ends, or has detached its devices.
+            _renewing.discard(key)
             return False
+        lease = 0.0
         try:
-            device = _attached(target, int(_held[key]["ipus"]))
+            for first, had in list(_held[key].items()):
+                lease = float(had["lease"])
+                if _attached(target, int(had["ipus"]), first)["first"] != had["first"]:
+                    _release(target)
+                    break
+            else:
+                _print(f"{reason}; they were free still, and are attached again.")
+                return True
         except VipuConnectionError:
             # A service that does not answer gives them to nobody else.
             return True
         except VipuError as error:
             reason = error
-        else:
-            if device["first"] == _held[key]["first"]:
-                _print(f"{reason}; they were free still, and are attached again.")
-                return True
-            _release(target)
-        lease = float(_held.pop(key)["lease"])
+        _held.pop(key, None)
+        _renewing.discard(key)
         _lost[key] = (
             f"This process lost its IPUs of partition {target.partition}: {reason}. The V-IPU "
             f"service at {target.client.host}:{target.client.port} had heard nothing from it for "
@@ -172,14 +236,9 @@ def _release_at_exit(target: ipuof.Target) -> None:
     _release(target)
 
 
-def _release(target: ipuof.Target) -> None:
+def _release(target: ipuof.Target, **certain: int) -> None:
     try:
-        target.client.call(
-            "release",
-            name=target.partition,
-            gcd=target.gcd,
-            **_myself(),
-        )
+        target.client.call("release", name=target.partition, gcd=target.gcd, **_myself(), **certain)
     except VipuError:
         # The service is gone, or will notice that this process is.
         return

@@ -53,6 +53,7 @@ class Process:
         ipus: how many it has.
         since: when it was attached, in seconds since 1970.
         launch: of ``poprun``, which ends it; "" for none.
+        by_number: whether it asked for these very IPUs.
     """
 
     pid: int
@@ -65,6 +66,11 @@ class Process:
     ipus: int
     since: float
     launch: str
+    by_number: bool = False
+
+    def overlaps(self, first: int, ipus: int) -> bool:
+        """Whether it has some of so many IPUs from `first` on."""
+        return first < self.first + self.ipus and self.first < first + ipus
 
 
 @dataclass(slots=True)
@@ -234,8 +240,17 @@ class VipuState:
         return self._partitions[name]
 
     def attach(self, name: str, gcd: int, ipus: int, pid: int, host: str, place: str, started: int,
-               command: str, user: str, launch: str = "") -> dict[str, Any]:  # fmt: skip
+               command: str, user: str, launch: str = "",
+               first: int = -1) -> dict[str, Any]:  # fmt: skip
         """Gives IPUs of a GCD to a process, which may ask again and then has what it asked last.
+
+        Args:
+            name: of the partition.
+            gcd: number of the GCD.
+            ipus: how many.
+            pid: of the process, as are `host`, `place`, `started`, `command`, `user`, `launch`.
+            first: the number of the first IPU, a multiple of `ipus`; the process keeps what it has
+                asked for so already. -1 for any that are free.
 
         Returns:
             The process as data; ``lease``, the seconds after which it must `renew`, 0 for never.
@@ -257,19 +272,30 @@ class VipuState:
             attached = partition.attached.get(gcd, [])
             mine = [p for p in attached if (p.pid, p.place, p.started) == (pid, place, started)]
             others = [p for p in attached if p not in mine]
-            if mine and mine[0].ipus >= ipus:
-                return {**asdict(mine[0]), "lease": lease}
-            for first in range(0, size - ipus + 1, ipus):
-                if all(first + ipus <= p.first or p.first + p.ipus <= first for p in others):
+            by_number = first >= 0
+            if by_number:
+                if first % ipus or first + ipus > size:
+                    raise VipuError(f"GCD {gcd} of partition {name} has no {ipus} IPUs at {first}")
+                enough = [p for p in mine if p.overlaps(first, ipus) and p.ipus >= ipus]
+                firsts = range(first, first + 1)
+            else:
+                enough = [p for p in mine if p.ipus >= ipus and not p.by_number]
+                firsts = range(0, size - ipus + 1, ipus)
+            if enough:
+                return {**asdict(enough[0]), "lease": lease}
+            for start in firsts:
+                if not any(p.overlaps(start, ipus) for p in others):
                     break
             else:
                 raise VipuError(f"{ipus} IPUs of partition {name} are not free: {_in_use(others)}")
             now = self._clock()
             process = Process(
                 pid, _shown(host, 255), place, started, _shown(command, 256), _shown(user, 64),
-                first, ipus, now, launch,
+                start, ipus, now, launch, by_number,
             )  # fmt: skip
-            partition.attached[gcd] = [*others, process]
+            # A device's blocks are aligned, so that one that overlaps lies within.
+            kept = [p for p in mine if not p.overlaps(start, ipus) and (p.by_number or by_number)]
+            partition.attached[gcd] = [*others, *kept, process]
             self._renewed[place, pid, started] = now
             return {**asdict(process), "lease": lease}
 
@@ -286,8 +312,16 @@ class VipuState:
                 raise VipuError(f"process {pid} has no IPUs of partition {name} any more")
             self._renewed[place, pid, started] = self._clock()
 
-    def release(self, name: str, gcd: int, pid: int, place: str) -> None:
-        """Releases a process's IPUs; does nothing where it has none."""
+    def release(self, name: str, gcd: int, pid: int, place: str, first: int = -1) -> None:
+        """Releases a process's IPUs; does nothing where it has none.
+
+        Args:
+            name: of the partition.
+            gcd: number of the GCD.
+            pid: of the process.
+            place: of the process.
+            first: the first of those to release, which it asked for by number; -1 for all.
+        """
         with self._lock:
             partition = self._partitions.get(name)
             if partition is not None:
@@ -295,6 +329,7 @@ class VipuState:
                     process
                     for process in partition.attached.get(gcd, [])
                     if (process.pid, process.place) != (pid, place)
+                    or (first >= 0 and not (process.by_number and process.first == first))
                 ]
                 partition.attached[gcd] = kept
                 self._release_ended()

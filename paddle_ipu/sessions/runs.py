@@ -233,7 +233,7 @@ class SessionRuns(SessionWeights):
     # -- a run ---------------------------------------------------------------------------------
 
     def _before_run(self) -> None:
-        self._require_prepared("run")
+        self._require_device("run")
         self._require_weights("run")
         self._executable.upload_initial_state()
         if not self._memory_is_reserved:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
+from paddle_ipu.popart.enums import DeviceConnectionType
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
@@ -218,9 +219,10 @@ class Session(SessionRuns, SessionReports):
         """Compiles the program; without ``compileEngine`` it is only built.
 
         Args:
-            loadEngine: of no consequence: a compiled program is loaded.
+            loadEngine: also do what `loadEngineAndConnectStreams` does.
 
         Raises:
+            popart_runtime_error: an engine is to be loaded on a device that is not there.
             OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
                 be written to; an unknown machine, or one with too few IPUs.
@@ -235,6 +237,8 @@ class Session(SessionRuns, SessionReports):
             self._prepare()
         finally:
             self._executable.report_tracing(None)
+        if loadEngine and self._prepared:
+            self.loadEngineAndConnectStreams()
 
     def _prepare(self) -> None:
         if self._options.compileEngine:
@@ -271,9 +275,21 @@ class Session(SessionRuns, SessionReports):
             progress(self._reported_percent)
 
     def loadEngineAndConnectStreams(self) -> None:
-        """Nothing is left to do once a program is compiled; popart_runtime_error before."""
+        """Attaches a device that is attached on demand; a compiled program is loaded by itself.
+
+        Raises:
+            popart_runtime_error: not prepared, an offline device, or IPUs that are in use or
+                detached.
+        """
+        connection = self._device.connectionType
+        if connection is DeviceConnectionType.Never:
+            raise popart_runtime_error("Trying to load an engine on an offline device")
         if not self._prepared:
             raise popart_runtime_error(NO_ENGINE)
+        if connection is DeviceConnectionType.OnDemand and not self._device.tryAttachUntilTimeout():
+            raise popart_runtime_error("Failed to attach to device") from self._device.refusal
+        self._is_loaded = True
+        self._require_attached()
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor.
@@ -383,7 +399,7 @@ class TrainingSession(Session):
         Raises:
             popart_runtime_error: not prepared, weights never uploaded, or no such instance.
         """
-        self._require_prepared("broadcastWeights")
+        self._require_device("broadcastWeights")
         self._require_weights("broadcastWeights")
         if not 0 <= rootRank < self._instances:
             raise popart_runtime_error(

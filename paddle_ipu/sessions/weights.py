@@ -18,7 +18,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
-from paddle_ipu.popart.enums import SyntheticDataMode
+from paddle_ipu.popart.enums import DeviceConnectionType, DeviceType, SyntheticDataMode
 from paddle_ipu.popart.graph_types import write_model
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.program import load_model, model_with
@@ -26,6 +26,7 @@ from paddle_ipu.popart.stepio import PyWeightsIO, require_fit
 from paddle_ipu.popart.wide_integers import narrowed
 
 if TYPE_CHECKING:
+    from paddle_ipu.sessions.devices import DeviceInfo
     from paddle_ipu.xla.step.executable import Executable
 
 Array = np.ndarray[Any, Any]
@@ -42,6 +43,7 @@ class SessionWeights:
     _options: SessionOptions
     _loss: str | None
     _executable: Executable
+    _device: DeviceInfo
 
     def __init__(self) -> None:
         self._host: dict[str, npt.ArrayLike] = {
@@ -60,11 +62,12 @@ class SessionWeights:
         self._known_state: set[str] = set()
         self._uploaded = False
         self._prepared = False
+        self._is_loaded = False
         self._release_lock = threading.Lock()
 
     def weightsFromHost(self) -> None:
         """Uploads the host's weights and optimizer state to the device."""
-        self._require_prepared("weightsFromHost")
+        self._require_device("weightsFromHost")
         executable = self._executable
         kinds = executable.program.weights
         names = [name for name in self._host if name not in self._same_on_device]
@@ -119,7 +122,7 @@ class SessionWeights:
         Raises:
             popart_runtime_error: the device has no weights yet.
         """
-        self._require_prepared("weightsToHost")
+        self._require_device("weightsToHost")
         self._require_weights("weightsToHost")
         executable = self._executable
         executable.upload_initial_state()
@@ -144,7 +147,7 @@ class SessionWeights:
         Raises:
             popart_runtime_error: the device has no weights yet.
         """
-        self._require_prepared("weightsToHost")
+        self._require_device("weightsToHost")
         self._require_weights("weightsToHost")
         weights = self._executable.host_weights
         if not self._synthetic:
@@ -262,7 +265,7 @@ class SessionWeights:
         Weights that the model keeps in a file of their own are rewritten there; those that are too
         many for one file go to ``<filename>.data``.
         """
-        self._require_prepared("modelToHost")
+        self._require_device("modelToHost")
         self._require_weights("modelToHost")
         self._executable.upload_initial_state()
         arrays = {**self._executable.host_weights, **self._executable.state}
@@ -295,4 +298,25 @@ class SessionWeights:
             raise popart_runtime_error(
                 "Devicex::prepare() must be called before Devicex::"
                 f"{what}(const IStepIO &) is called."
+            )
+
+    def _require_device(self, what: str) -> None:
+        """Checks that the session is prepared and its device there; loads the engine if need be."""
+        self._require_prepared(what)
+        if self._device.connectionType is DeviceConnectionType.Never:
+            raise popart_runtime_error("Offline IPU device is not configured for execution")
+        if not self._is_loaded:
+            self.loadEngineAndConnectStreams()
+        self._require_attached()
+
+    def loadEngineAndConnectStreams(self) -> None:
+        """Makes a prepared session ready to run."""
+        raise NotImplementedError
+
+    def _require_attached(self) -> None:
+        device = self._device
+        if device.type is DeviceType.Ipu and not device.isAttached:
+            raise popart_runtime_error(
+                f"The device of this session, id {device.id}, is not attached. Attach it again, or "
+                "detach it after the last call that needs it"
             )

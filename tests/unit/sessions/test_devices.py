@@ -1,4 +1,4 @@
-"""Devices: what can be made here and how hardware is refused."""
+"""Devices that are made; test_simulated_ipus.py has those that are found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddle_ipu.errors import popart_exception
+from paddle_ipu.errors import OptionError, popart_exception
 from paddle_ipu.popart.enums import DeviceConnectionType, DeviceType
 from paddle_ipu.sessions.devices import DeviceManager
 
@@ -33,13 +33,33 @@ def test_an_ipu_model(manager: DeviceManager) -> None:
 def test_other_devices(manager: DeviceManager) -> None:
     cpu = manager.createCpuDevice()
     assert (cpu.type, cpu.numIpus, cpu.numWorkerContexts) == (DeviceType.Cpu, 1, 1)
-    assert manager.createSimDevice({"numIPUs": 2}).type is DeviceType.Sim
+    assert (cpu.version, cpu.ipuVersion) == ("<unknown-cpu>", "cpu")
+    sim = manager.createSimDevice({"numIPUs": 2})
+    assert (sim.type, sim.version, sim.ipuVersion) == (DeviceType.Sim, "<unknown-sim>", "ipu2")
     offline = manager.createOfflineIPUDevice({"numIPUs": 4, "syncPattern": "full"})
     assert (offline.type, offline.numIpus, offline.tilesPerIPU) == (DeviceType.OfflineIpu, 4, 1472)
     assert offline.connectionType is DeviceConnectionType.Never
-    assert not offline.attach()
+    assert (offline.version, offline.ipuVersion, offline.driverIds) == (
+        "<offline-ipu>",
+        "ipu2",
+        [0],
+    )
+    with pytest.raises(popart_exception, match="^Cannot attach to offline device$"):
+        offline.attach()
+    with pytest.raises(popart_exception, match="^Cannot attach to offline device$"):
+        offline.tryAttachUntilTimeout()
+    with pytest.raises(popart_exception, match="^Cannot detach from offline device$"):
+        offline.detach()
     copy = manager.createOfflineIpuFromDeviceInfo(manager.createIpuModelDevice({"numIPUs": 2}))
     assert (copy.type, copy.numIpus) == (DeviceType.OfflineIpu, 2)
+    pod = manager.createOfflineIpuFromSystemString("bow-pod16", 0)
+    assert (pod.type, pod.numIpus, pod.tilesPerIPU) == (DeviceType.OfflineIpu, 16, 1472)
+    card = manager.createOfflineIpuFromSystemString("C600", 1)
+    assert (card.numIpus, card.ipuVersion) == (1, "ipu21")
+    with pytest.raises(popart_exception, match="^system POD4 has 4 IPUs, 8 asked for$"):
+        manager.createOfflineIpuFromSystemString("POD4", 8)
+    with pytest.raises(OptionError, match="^unknown machine 'pond': expected one of"):
+        manager.createOfflineIpuFromSystemString("pond", 1)
 
 
 def test_a_device_is_a_context(manager: DeviceManager) -> None:
@@ -65,34 +85,3 @@ def test_a_device_is_a_context(manager: DeviceManager) -> None:
 def test_wrong_options(manager: DeviceManager, options: dict[str, Any], message: str) -> None:
     with pytest.raises(popart_exception, match=message):
         manager.createIpuModelDevice(options)
-
-
-def test_there_is_no_hardware(manager: DeviceManager) -> None:
-    assert manager.enumerateDevices() == []
-    assert manager.tryAcquireAvailableDevice(2) is None
-    assert manager.tryAcquireDeviceById(3) is None
-    with pytest.raises(
-        popart_exception, match="^Failed to acquire device with 2 IPUs. Ensure that"
-    ):
-        manager.acquireAvailableDevice(2)
-    with pytest.raises(
-        popart_exception, match="^Failed to acquire device with id '3'. Ensure it is"
-    ):
-        manager.acquireDeviceById(3)
-    with pytest.raises(
-        popart_exception,
-        match="^You have attempted to acquire 3 IPUs. The number of IPUs requested must be a power",
-    ):
-        manager.tryAcquireAvailableDevice(3)
-    never = DeviceConnectionType.Never
-    with pytest.raises(
-        popart_exception, match="when connectionType is DeviceConnectionType::Never"
-    ):
-        manager.acquireAvailableDevice(connectionType=never)
-    with pytest.raises(
-        popart_exception, match="when connectionType is DeviceConnectionType::Never"
-    ):
-        manager.acquireDeviceById(0, connectionType=never)
-    manager.setOnDemandAttachTimeout(3)
-    with pytest.raises(popart_exception, match="attachTimeout is -1, expected 0 or more seconds"):
-        manager.setOnDemandAttachTimeout(-1)
