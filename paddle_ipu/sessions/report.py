@@ -16,6 +16,7 @@ from paddle_ipu.cost_model.report.directory import text_of
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.enums import Instrumentation
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -41,6 +42,7 @@ class SessionReports:
     _optimizer: Optimizer | PaddleOptimizer | None
     _device: DeviceInfo
     _prepared: bool
+    _has_run: bool
     _predicted: Prediction | None = None
     _paddle: PaddleProgram
 
@@ -64,6 +66,42 @@ class SessionReports:
         """
         self._require_report()
         return Report(self._prediction())
+
+    def getCycleCount(self, id: str = "") -> int:
+        """Cycles that an IPU's tile would take for a run, predicted by the cost model.
+
+        Args:
+            id: "" for the run, where ``hardwareInstrumentations`` has ``Outer``;
+                ``inner_ipu_<number>`` for a batch on one IPU of a replica, where it has ``Inner``.
+                IPUs wait for each other, so all of them take as long.
+
+        Raises:
+            popart_runtime_error: before a run, without ``instrumentWithHardwareCycleCounter``, or
+                no such counter.
+        """
+        options = self._options
+        if not self._has_run:
+            raise popart_runtime_error("Must call run before getCycleCount.")
+        if not options.instrumentWithHardwareCycleCounter:
+            raise popart_runtime_error(
+                "SessionOption 'instrumentWithHardwareCycleCounter' must be set to true in order "
+                "to measure cycle count"
+            )
+        cycles = self._prediction().prediction.cycles
+        counters = {}
+        if Instrumentation.Outer in options.hardwareInstrumentations:
+            counters[""] = cycles.per_run
+        if Instrumentation.Inner in options.hardwareInstrumentations:
+            of_a_replica = int(self._device.numIpus) // replication_factor(options)
+            batch = cycles.per_run / self.dataFlow.batchesPerStep()
+            counters |= {f"inner_ipu_{number}": batch for number in range(of_a_replica)}
+        if id not in counters:
+            raise popart_runtime_error(
+                f"Invalid id for cycle counter, '{id}'. Make sure you have set "
+                "SessionOption::hardwareInstrumentations correctly. There are "
+                f"{', '.join(map(repr, counters)) or 'none'}"
+            )
+        return round(counters[id])
 
     def _require_report(self) -> None:
         if not self._prepared:

@@ -44,6 +44,7 @@ class SessionRuns(SessionWeights):
     _in_64_bits: Collection[str]
     _memory_is_reserved = False
     _io_checked = False
+    _has_run = False
 
     # -- PopART's interface --------------------------------------------------------------------
 
@@ -242,7 +243,9 @@ class SessionRuns(SessionWeights):
 
     def _run_step(self, feeds: Feeds, updating: bool) -> dict[str, Array]:
         self._release_host_copies()
-        return self._executable.run(feeds, updating)
+        results = self._executable.run(feeds, updating)
+        self._has_run = True
+        return results
 
     def _program_of(self, arguments: Sequence[str | StepIO]) -> tuple[StepIO, bool]:
         """(the step I/O, whether the step updates) of the arguments of ``run``."""

@@ -97,12 +97,16 @@ def test_settings_that_make_no_sense(
         auto_report(given, around)
 
 
-def session(options: Mapping[str, str] | None = None, name: str = "inference") -> Any:
+def session(
+    options: Mapping[str, str] | None = None,
+    name: str = "inference",
+    settings: popart.SessionOptions | None = None,
+) -> Any:
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [4, 8])
     w = builder.addInitializedInputTensor(np.ones((8, 8), np.float32), "w")
     y = builder.aiOnnx.matmul([x, w])
-    settings = popart.SessionOptions()
+    settings = settings or popart.SessionOptions()
     settings.engineOptions = dict(options or {})
     return popart.InferenceSession(
         builder.getModelProto(),
@@ -141,6 +145,32 @@ def test_a_session_reports_when_it_is_prepared() -> None:
     # Two batches a step, one after the other.
     assert report.execution.runs[0].cycles == pytest.approx(2 * stage.ipus[0].cycles, abs=2)
     assert report.poplarVersion.string == popart.versionString()
+
+
+def test_cycle_counts_are_predicted() -> None:
+    made = session()
+    made.prepareDevice()
+    anchors = made.initAnchorArrays()
+    step = popart.PyStepIO({made.graph.inputs[0].name: np.ones((2, 4, 8), np.float32)}, anchors)
+    with pytest.raises(popart_runtime_error, match="Must call run before getCycleCount"):
+        made.getCycleCount()
+    made.run(step)
+    with pytest.raises(popart_runtime_error, match="'instrumentWithHardwareCycleCounter' must be"):
+        made.getCycleCount()
+    settings = popart.SessionOptions()
+    settings.instrumentWithHardwareCycleCounter = True
+    settings.hardwareInstrumentations = {
+        popart.Instrumentation.Outer,
+        popart.Instrumentation.Inner,
+    }
+    made = session(settings=settings)
+    made.prepareDevice()
+    made.run(step)
+    predicted = made.getReport().execution.runs[0].cycles
+    assert made.getCycleCount() == pytest.approx(predicted, abs=2)
+    assert made.getCycleCount("inner_ipu_0") == pytest.approx(predicted / 2, abs=2)
+    with pytest.raises(popart_runtime_error, match=r"'inner_ipu_1'.* There are '', 'inner_ipu_0'"):
+        made.getCycleCount("inner_ipu_1")
 
 
 def test_sessions_write_their_folders(tmp_path: Path) -> None:
