@@ -177,7 +177,7 @@ class poplibs_exception(Exception):  # noqa: N801, N818 - PopART's name
 
 
 class poplar_exception(Exception):  # noqa: N801, N818
-    """Base of Poplar's errors; an IPU Model has none to raise, a script may expect them."""
+    """Base of Poplar's errors: a device that there is not; a script may expect others too."""
 
 
 class poplar_runtime_error(poplar_exception):  # noqa: N801

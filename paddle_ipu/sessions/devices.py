@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddle_ipu.cost_model.machines import Processor, machine_named
-from paddle_ipu.errors import BackendUnavailableError, popart_exception
+from paddle_ipu.errors import BackendUnavailableError, popart_exception, poplar_exception
 from paddle_ipu.instances.device_blocks import device_blocks
 from paddle_ipu.popart.enums import (
     DeviceConnectionType,
@@ -514,9 +514,10 @@ class DeviceManager:
             connectionType: ``OnDemand`` for a device that ``prepareDevice`` attaches.
 
         Returns:
-            None where it is not free, or there is none of that number.
+            None where it is not free.
 
         Raises:
+            poplar_exception: there is no device of that number.
             popart_exception: `connectionType` is ``Never``.
             BackendUnavailableError: the V-IPU partition that the environment names cannot be seen.
         """
@@ -531,7 +532,7 @@ class DeviceManager:
                 if connection is DeviceConnectionType.OnDemand or device.attach():
                     return device, None
                 return None, device.refusal
-        return None, None
+        raise poplar_exception(f"No such device set id: '{id}'")
 
     def acquireDeviceById(
         self,

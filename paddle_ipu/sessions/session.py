@@ -7,6 +7,7 @@ compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weigh
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,8 @@ from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.recomputation import Recomputation
 from paddle_ipu.xla.step.step_program import Anchor, StepProgram
+
+_LOGGER = logging.getLogger("popart.devicex")
 
 Model = ir.Model | bytes | str
 """A builder's model, by reference; a serialised one; or the name of a file."""
@@ -251,6 +254,7 @@ class Session(SessionRuns, SessionReports):
             self._report_progress(50)
         if not self._options.compileEngine:
             return
+        _LOGGER.info("Starting compilation")
         # XLA compiles without Python's lock, and often leaves a processor idle.
         with ThreadPoolExecutor(2, "paddle_ipu-upload") as pool:
             uploaded = pool.submit(self._upload_initialisers)
@@ -258,6 +262,7 @@ class Session(SessionRuns, SessionReports):
             self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
             done.result()
+        _LOGGER.info("Graph compiled")
         self._report_progress(100)
         self._prepared = True
 
@@ -290,6 +295,7 @@ class Session(SessionRuns, SessionReports):
             raise popart_runtime_error("Failed to attach to device") from self._device.refusal
         self._is_loaded = True
         self._require_attached()
+        _LOGGER.info("Engine loaded")
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor.

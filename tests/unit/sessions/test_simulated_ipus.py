@@ -16,6 +16,7 @@ from paddle_ipu.errors import (
     OptionError,
     popart_exception,
     popart_runtime_error,
+    poplar_exception,
 )
 from paddle_ipu.instances.device_blocks import device_blocks
 from paddle_ipu.popart.enums import (
@@ -154,8 +155,8 @@ def test_a_device_by_its_id(manager: DeviceManager) -> None:
     ) as caught:
         manager.acquireDeviceById(3)
     assert isinstance(caught.value.__cause__, BackendUnavailableError)
-    with pytest.raises(popart_exception, match="^Failed to acquire device with id '31'."):
-        manager.acquireDeviceById(31)
+    with pytest.raises(poplar_exception, match="^No such device set id: '31'$"):
+        manager.tryAcquireDeviceById(31)
     on_demand = manager.acquireDeviceById(3, connectionType=ON_DEMAND)
     assert (on_demand.connectionType, on_demand.isAttached) == (ON_DEMAND, False)
     assert not on_demand.attach()
@@ -232,6 +233,15 @@ def test_a_session_attaches_on_demand(manager: DeviceManager) -> None:
     device.detach()
     other.loadEngineAndConnectStreams()
     np.testing.assert_allclose(output_of(other), X @ W + B, rtol=1e-6)
+
+
+def test_what_the_log_says(manager: DeviceManager, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "popart")
+    session = session_on(manager.createIpuModelDevice({}))
+    session.prepareDevice(loadEngine=False)
+    assert caplog.messages == ["Starting compilation", "Graph compiled"]
+    session.loadEngineAndConnectStreams()
+    assert caplog.messages[2:] == ["Engine loaded"]
 
 
 def test_a_detached_device_runs_nothing(manager: DeviceManager) -> None:
