@@ -80,6 +80,8 @@ def layer_normalized(
         epsilon: added to the variance.
     """
     shape = context.shape(x)
+    if not -len(shape) <= axis < len(shape):
+        raise context.refuse(f"begin_norm_axis {axis} is none of {shape}, the shape of x.")
     axis %= len(shape)
     rows, columns = product(shape[:axis]), product(shape[axis:])
     scale, bias = _scale_and_bias(context, scale, bias, columns, context.dtype(x))

@@ -139,6 +139,8 @@ def index_put(context: TranslationContext) -> str:
             return _put_by_mask(context, x, indices, value)
         indices = [context.const(at, "int32") for at in np.nonzero(context.static("indices"))]
     shape, depth = context.shape(x), len(indices)
+    if depth > len(shape):
+        raise context.refuse(f"{depth} indices of x {shape}: one for each axis at most.")
     wanted = list(np.broadcast_shapes(*(tuple(context.shape(index)) for index in indices)))
     parts = []
     for index in indices:

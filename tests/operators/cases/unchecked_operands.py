@@ -135,6 +135,26 @@ _refuse(
     x=normal(1, 1, 4, 4),
 )
 
+_refuse(
+    "index_put",
+    lambda x, v, i: paddle._C_ops.index_put(x, [i, i, i], v, False),
+    r"3 indices of x \[2, 3\]: one for each axis at most",
+    since=_PIR,
+    x=normal(2, 3),
+    v=normal(1),
+    i=np.zeros(1, np.int64),
+)
+_refuse(
+    "fused_bias_residual_layernorm",
+    lambda x, w: paddle._C_ops.fused_bias_residual_layernorm(
+        x, None, None, w, None, 1e-5, 1.0, 2, -1.0, 0, 0.0, 0.0
+    )[0],
+    r"begin_norm_axis 2 is none of \[2, 3\], the shape of x",
+    since=_PIR,
+    x=normal(2, 3),
+    w=normal(3),
+)
+
 _refuse("truncated_gaussian_random",
         lambda: paddle._C_ops.truncated_gaussian_random(
             [3], 0.0, 0.0, 0, -2.0, 2.0, paddle.float32, paddle.CPUPlace()),
