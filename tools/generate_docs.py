@@ -30,6 +30,7 @@ from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
 from tools.passes_page import passes_page
+from tools.popart_page import popart_page
 from tools.poprun_page import poprun_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -150,6 +151,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "passes": ("docs/passes.md", passes_page),
     "patches": ("docs/patches.md", patches_page),
     "old_api": ("docs/old_api.md", old_api_page),
+    "popart": ("docs/popart.md", popart_page),
     "poprun_options": ("docs/poprun_options.md", poprun_page),
 }
 

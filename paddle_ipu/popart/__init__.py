@@ -82,7 +82,12 @@ _NAMES_BY_MODULE = {
     "paddle_ipu.popart.tensorinfo": "TensorInfo",
 }
 
-_NOT_HERE = {
+NOT_HERE = {
+    "DebugContext": "what is built is named by a text, and its place in the script is found",
+    "DebugInfo": "what is built is named by a text, and its place in the script is found",
+    "SourceLocation": "what is built is named by a text, and its place in the script is found",
+    "VariableSettings": "replicas share their weights; groups with weights of their own are not "
+    "supported",
     "OutOfMemoryError": "a session raises OutOfMemoryException; a result that says it is C++'s",
     "NumIOTiles": "SessionOptions.numIOTiles is a number",
     "AttributeContextManager": "Builder's contexts are Python's own; use them in a with statement",
@@ -100,8 +105,8 @@ __all__ = sorted(_MODULE_OF)
 
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
-    if name in _NOT_HERE:
-        raise UnsupportedNameError(f"'{__name__}' does not have '{name}': {_NOT_HERE[name]}.")
+    if name in NOT_HERE:
+        raise UnsupportedNameError(f"'{__name__}' does not have '{name}': {NOT_HERE[name]}.")
     if module is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = getattr(importlib.import_module(module), name)

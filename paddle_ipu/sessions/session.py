@@ -21,6 +21,7 @@ from paddle_ipu.popart.enums import DeviceConnectionType
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
+from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
@@ -119,6 +120,7 @@ class Session(SessionRuns, SessionReports):
     def _check(self) -> None:
         options, training = self._options, self._loss is not None
         ipus = int(self._device.numIpus)
+        check_effects(options)
         check_options(options, training, ipus)
         self._instances = instances_of(options)
         check_clips(options, self._optimizer)

@@ -1,0 +1,71 @@
+"""docs/popart.md: the names of `paddle_ipu.popart` and what session options do, from the tables."""
+
+from __future__ import annotations
+
+import inspect
+from enum import Enum
+
+import paddle_ipu.popart as popart
+from paddle_ipu.popart.option_effects import EFFECTS, Status
+
+_INTRO = """\
+# The names of paddle_ipu.popart
+
+<!-- Made from paddle_ipu/popart/__init__.py and option_effects.py:
+python -m tools.generate_docs popart --write -->
+
+`paddle_ipu.popart` has the public names of PopART 3.4's Python module `popart`, so that a program
+written for that runs on the IPU Model with another import. [devices.md](devices.md) says which
+IPUs there are.
+
+## What is there
+"""
+
+_OPTIONS = """
+## What a session option does
+
+| status | what it means |
+| --- | --- |
+| numbers | changes what is computed |
+| behaviour | changes what a session does or says; no number depends on it |
+| cost | changes memory or time, here or in predictions; no number depends on it |
+| recorded | does nothing here; it is kept for hardware |
+| refused | another value than the default raises `NotSupported` |
+
+Fields of `popart.SessionOptions`:
+
+| field | status | what it does, or would do on hardware |
+| --- | --- | --- |"""
+
+
+def popart_page() -> str:
+    """The page."""
+    lines = [_INTRO, "| name | what it is |", "| --- | --- |"]
+    enumerations, prefixes = [], []
+    for name in popart.__all__:
+        value = getattr(popart, name)
+        if isinstance(value, type) and issubclass(value, Enum):
+            enumerations.append(f"- `{name}`: {', '.join(f'`{member.name}`' for member in value)}")
+        elif name.startswith("reserved"):
+            prefixes.append(f"| `{name}()` | `{value()}` | {_first(value)} |")
+        else:
+            lines.append(f"| `{name}` | {_first(value)} |")
+    lines += ["\n### Enumerations\n", *enumerations]
+    lines += ["\n### Prefixes of tensors' names\n", "| function | gives | before or for |"]
+    lines += ["| --- | --- | --- |", *prefixes]
+    lines += ["\n## What is not there\n", "Asking for it raises `NotSupported`.\n"]
+    lines += ["| name | why |", "| --- | --- |"]
+    lines += [f"| `{name}` | {why} |" for name, why in sorted(popart.NOT_HERE.items())]
+    lines.append(_OPTIONS)
+    for status in Status:
+        rows = sorted((name, e.meaning) for name, e in EFFECTS.items() if e.status is status)
+        lines += [f"| `{name}` | {status.value} | {meaning} |" for name, meaning in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _first(value: object) -> str:
+    """The first paragraph of a docstring; a number for itself."""
+    if isinstance(value, int):
+        return f"{value}"
+    text = inspect.getdoc(value) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
