@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.op_schema import ONNX
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
@@ -142,7 +144,28 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     opsets = model.graph.opset_imports
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
+        _add_defaults(node)
     return model
+
+
+def _add_defaults(node: ir.Node) -> None:
+    """Gives a node of ONNX's own the attributes that its file leaves out, as the standard has."""
+    schema = schema_of_node(node)
+    if schema is None or schema.domain != ONNX:
+        return
+    for name, attribute in _defaults(node.op_type, int(node.version or 0)).items():
+        if name in schema.attributes and name not in node.attributes:
+            node.attributes.add(attribute)
+
+
+@cache
+def _defaults(op_type: str, opset: int) -> Mapping[str, ir.Attr]:
+    standard = onnx.defs.get_schema(op_type, max_inclusive_version=opset)
+    return {
+        name: ir.serde.deserialize_attribute(attribute.default_value)
+        for name, attribute in standard.attributes.items()
+        if attribute.default_value.type != onnx.AttributeProto.UNDEFINED
+    }
 
 
 def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
