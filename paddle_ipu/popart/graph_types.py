@@ -15,6 +15,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.external_data import load_external
 from paddle_ipu.popart.op_schema import ONNX
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
@@ -116,14 +117,14 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     """
     try:
         if isinstance(source, bytes):
-            proto = onnx.load_model_from_string(source)
-            _check(proto)
+            proto, folder = onnx.load_model_from_string(source), None
         else:
             proto = onnx.load(source, load_external_data=False)
-            # The checker takes 2 GiB, so it sees weights of other files without their numbers.
-            with _emptied(proto.graph):
-                _check(proto)
-            onnx.load_external_data_for_model(proto, os.path.dirname(os.path.abspath(source)))
+            folder = Path(source).absolute().parent
+        # The checker takes 2 GiB, so it sees weights of other files without their numbers.
+        with _emptied(proto.graph):
+            _check(proto)
+        load_external(_tensors(proto.graph), folder)
         for tensor in _tensors(proto.graph):
             _check_length(tensor)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:

@@ -124,8 +124,41 @@ def test_weights_that_are_not_in_the_models_folder(
 def test_weights_by_an_absolute_path(folder: Path) -> None:
     path = folder / "m.onnx"
     path.write_bytes(_model(str(folder / "weights")).SerializeToString())
+    assert popart.Builder(str(path)).getInputTensorIds() == ["x"]
+    path.write_bytes(_model(str(folder.parent / "secret")).SerializeToString())
     with pytest.raises(popart_exception, match="should be a relative path, but it is an absolute"):
         _session(path)
+
+
+def test_bytes_have_no_folder_for_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for location in ("weights", str(folder / "weights")):
+        with pytest.raises(popart_exception, match="which this process did not write; a model"):
+            popart.Builder(_model(location).SerializeToString())
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_weights_that_a_builder_saved_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_absolute: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = str(tmp_path / "weights") if is_absolute else "weights"
+    builder = popart.Builder(opsets={"ai.onnx": 11})
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    y = builder.aiOnnx.add([x, builder.addInitializedInputTensor(W, "w")])
+    builder.saveInitializersExternally(["w"], file)
+    (tmp_path / "elsewhere").mkdir()
+    builder.saveModelProto(str(tmp_path / "elsewhere" / "m.onnx"))
+    for model in (builder.getModelProto(), builder.model, str(tmp_path / "elsewhere" / "m.onnx")):
+        session = popart.InferenceSession(
+            model,
+            popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+            popart.DeviceManager().createIpuModelDevice({}),
+        )
+        session.prepareDevice()
+        arrays = session.initAnchorArrays()
+        session.run(popart.PyStepIO({"x": np.ones(2, np.float32)}, arrays))
+        np.testing.assert_array_equal(arrays[y], W + 1)
 
 
 def test_weights_that_are_too_few(folder: Path) -> None:
