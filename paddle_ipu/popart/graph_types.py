@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -29,6 +30,15 @@ INLINE_LIMIT = 2**31 - 2**27
 _DATA_SUFFIXES = (".data", ".1.data")
 """Of the file beside a model that has its weights; the second where the model that stands there has
 the first. Two files cannot appear at one moment, so none that a model reads is written over."""
+
+_FLOAT_DATA_TAG = bytes([4 << 3 | 2])
+"""Field 4 of a TensorProto, float_data, which is packed."""
+_INTEGER_FIELDS: dict[int, tuple[str, str]] = {
+    onnx.TensorProto.INT32: ("int32_data", "<i4"),
+    onnx.TensorProto.INT64: ("int64_data", "<i8"),
+}
+_MOST_INTEGER_BYTES = 2**22
+"""Of an initializer that is written number by number."""
 
 
 def infer_outputs(
@@ -227,9 +237,7 @@ def _write(model: ir.Model, target: Path, data: str) -> None:
         ir.save(model, target, external_data=data)
         number_names_in_file(target)
         return
-    proto = ir.serde.serialize_model(model)
-    number_equal_names(proto.graph)
-    target.write_bytes(proto.SerializeToString())
+    target.write_bytes(model_bytes(model))
 
 
 def weights_in(model: ir.Model) -> int:
@@ -327,7 +335,33 @@ def model_bytes(model: ir.Model) -> bytes:
     """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
     proto = ir.serde.serialize_model(model)
     number_equal_names(proto.graph)
+    for tensor in proto.graph.initializer:
+        _write_as_numbers(tensor)
     return bytes(proto.SerializeToString())
+
+
+def _write_as_numbers(tensor: onnx.TensorProto) -> None:
+    """Moves an initializer's bytes to the field of its type, where PopART's readers look."""
+    raw = tensor.raw_data
+    if not raw:
+        return
+    if tensor.data_type == onnx.TensorProto.FLOAT:
+        tensor.ClearField("raw_data")
+        # A packed field is a length and these bytes; to add them one by one takes seconds a GB.
+        tensor.MergeFromString(_FLOAT_DATA_TAG + _varint(len(raw)) + raw)
+    elif tensor.data_type in _INTEGER_FIELDS and len(raw) <= _MOST_INTEGER_BYTES:
+        field, dtype = _INTEGER_FIELDS[tensor.data_type]
+        getattr(tensor, field).extend(np.frombuffer(raw, dtype).tolist())
+        tensor.ClearField("raw_data")
+
+
+def _varint(number: int) -> bytes:
+    """A number as protobuf writes it: 7 bits a byte, the low ones first."""
+    digits = []
+    while number >= 128:
+        digits.append(number % 128 + 128)
+        number //= 128
+    return bytes([*digits, number])
 
 
 def number_equal_names(graph: onnx.GraphProto) -> None:

@@ -168,6 +168,32 @@ def test_weights_that_are_too_few(folder: Path) -> None:
         _session(path)
 
 
+@pytest.mark.parametrize(
+    ("array", "field"),
+    [
+        (np.float32([[0.1, -0.0], [np.inf, 1e-40]]), "float_data"),
+        (np.arange(1000, dtype=np.float32), "float_data"),
+        (np.int32([-1, 0, 2**31 - 1]), "int32_data"),
+        (np.int64([-(2**63), 7]), "int64_data"),
+        (np.float16([0.1, 2]), "raw_data"),
+        (np.asarray([True, False]), "raw_data"),
+    ],
+)
+def test_weights_are_written_where_popart_has_them(tmp_path: Path, array: Any, field: str) -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11})
+    builder.addInitializedInputTensor(array, "w")
+    builder.saveModelProto(str(tmp_path / "m.onnx"))
+    for data in (builder.getModelProto(), (tmp_path / "m.onnx").read_bytes()):
+        (tensor,) = onnx.load_model_from_string(data).graph.initializer
+        assert len(getattr(tensor, field)) == (array.nbytes if field == "raw_data" else array.size)
+        kept = numpy_helper.to_array(tensor)
+        assert (kept.dtype, kept.shape, kept.tobytes()) == (
+            array.dtype,
+            array.shape,
+            array.tobytes(),
+        )
+
+
 @pytest.mark.parametrize("opset", range(6, 12))
 def test_opsets_that_popart_reads(tmp_path: Path, opset: int) -> None:
     onnx.save(_model(opset=opset), tmp_path / "m.onnx")
