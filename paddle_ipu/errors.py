@@ -199,7 +199,7 @@ class poplar_recoverable_runtime_error(poplar_system_runtime_error):  # noqa: N8
         recoveryAction: which reset.
     """
 
-    recoveryAction: Any = None  # noqa: N815 - PopART's name
+    recoveryAction: object = None  # noqa: N815 - PopART's name
 
 
 class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):  # noqa: N801

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol, SupportsFloat, SupportsIndex
 
 import numpy as np
 import onnx_ir as ir
@@ -48,13 +49,14 @@ class Emitter(Protocol):
 
 def _integer(value: object) -> int:
     # bool counts as an integer, as it does for pybind11.
-    if isinstance(value, (int, np.integer, np.bool_)):
+    if isinstance(value, (SupportsIndex, np.bool_)):
         return int(value)
     raise TypeError
 
 
 def _number(value: object) -> float:
-    if isinstance(value, (int, float, np.integer, np.floating)):
+    # As for pybind11, whatever is one number, but no text.
+    if isinstance(value, (SupportsFloat, SupportsIndex)) and not getattr(value, "ndim", 0):
         return float(value)
     raise TypeError
 
@@ -66,9 +68,9 @@ def _text(value: object) -> str:
 
 
 def _items(value: object) -> Sequence[object]:
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return list(value)
-    raise TypeError
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError
+    return list(value)
 
 
 def make_attribute(name: str, kind: str, value: Any) -> ir.Attr:
@@ -238,6 +240,14 @@ def _make_method(schema: OpSchema) -> OpMethod:
     return method
 
 
+@cache
+def _of_row(op_type: str) -> OpMethod:
+    """The method of a row of ``ai.graphcore``, for one that is written by hand."""
+    schema = schema_of(GRAPHCORE, op_type, 1)
+    assert schema is not None
+    return _make_method(schema)
+
+
 class _Namespace:
     """Operators of one domain at one opset version."""
 
@@ -304,6 +314,28 @@ class AiGraphcoreOpset1(_Namespace):
 
     domain = GRAPHCORE
     version = 1
+
+    def init(
+        self,
+        shape: Sequence[int],
+        data_type: int,
+        init_type: int,
+        batch_axis: int | str = -1,
+        debugContext: str = "",
+    ) -> object:
+        """``(shape, data_type, init_type[, batch_axis], debugContext="")``: a new tensor."""
+        last = (-1, batch_axis) if isinstance(batch_axis, str) else (batch_axis, debugContext)
+        return _of_row("Init")(self, shape, data_type, init_type, *last)
+
+    def reshape(self, args: str, shape: Sequence[int], debugContext: str = "") -> object:
+        """One tensor in another shape; PopART takes its id, not a list of one."""
+        if not isinstance(args, str):
+            raise TypeError(
+                "reshape(): incompatible function arguments. The following argument types are "
+                "supported: (args: str, shape: ints, debugContext: str = '') -> str. Invoked with: "
+                f"{args!r}, {shape!r}. 'args' must be a tensor id."
+            )
+        return _of_row("Reshape")(self, [args], shape, debugContext)
 
     def scatterreduce(
         self,

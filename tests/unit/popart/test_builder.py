@@ -15,6 +15,8 @@ import pytest
 from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.enums import (
+    DataType,
+    InitType,
     ReductionType,
 )
 from paddle_ipu.popart.tensorinfo import TensorInfo
@@ -432,3 +434,34 @@ def test_a_node_of_a_large_graph_takes_no_more_calls_than_the_first() -> None:
     assert len(builder.getValueTensorIds()) == 800
     assert sum(calls[50:100]) <= 1.05 * sum(calls[:50])
     assert sum(calls) < 400 * 800
+
+
+def test_arguments_are_taken_as_pybind_takes_them() -> None:
+    builder = Builder()
+    x = builder.addInputTensor("FLOAT", [4, 6])
+    total = builder.aiOnnx.reducesum([x], axes=range(2), keepdims=False)
+    assert builder.getTensorShape(total) == []
+    low, high = np.array(-1, np.float16), np.float32(1)
+    drawn = builder.aiOnnx.randomuniform((3, 1), low=low, high=high, dtype=10)
+    assert builder.getTensorDtypeString(drawn) == "float16"
+    for wrong in ("1", np.ones(1)):
+        with pytest.raises(TypeError, match="'low' must be of kind float"):
+            builder.aiOnnx.randomuniform((3, 1), low=wrong)
+    for axes in ("01", {0, 1}, [0.0]):
+        with pytest.raises(TypeError, match="'axes' must be of kind ints"):
+            builder.aiOnnx.reducesum([x], axes)
+
+
+def test_graphcores_init_and_reshape() -> None:
+    builder = Builder()
+    graphcore = builder.aiGraphcore
+    kind = DataType.FLOAT, InitType.Zero
+    made = [
+        graphcore.init([3, 4], *kind, "named"),
+        graphcore.init([3, 4], *kind, 0, "batched"),
+        graphcore.init(shape=(3, 4), data_type=kind[0], init_type=kind[1], debugContext="last"),
+    ]
+    assert made == ["named/Init:0", "batched/Init:0", "last/Init:0"]
+    assert builder.getTensorShape(graphcore.reshape(made[0], [12])) == [12]
+    with pytest.raises(TypeError, match=r"args: str, shape: ints.*'args' must be a tensor id"):
+        graphcore.reshape([made[0]], shape=[12])

@@ -61,7 +61,7 @@ def test_operators_of_graphcore_with_attributes(
 ) -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", list(X.shape), "x")
-    y = getattr(make.aiGraphcore, method)([x], **arguments)
+    y = getattr(make.aiGraphcore, method)(x if method == "reshape" else [x], **arguments)
     assert make.getTensorShape(y) == list(expected.shape)
     np.testing.assert_array_equal(run(infer(make.model, {y: "All"}), {"x": X})[y], expected)
 
@@ -79,7 +79,7 @@ def test_attributes_that_do_not_fit(method: str, arguments: dict[str, Any], mess
     make = builder()
     x = make.addInputTensor("FLOAT", list(X.shape), "x")
     with pytest.raises(popart_exception, match=message):
-        getattr(make.aiGraphcore, method)([x], **arguments)
+        getattr(make.aiGraphcore, method)(x if method == "reshape" else [x], **arguments)
 
 
 def test_normalisations() -> None:

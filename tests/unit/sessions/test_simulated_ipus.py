@@ -194,9 +194,7 @@ def test_wrong_requests(manager: DeviceManager) -> None:
 def test_waiting_for_a_device(manager: DeviceManager) -> None:
     held = manager.acquireAvailableDevice(16)
     impatient = manager.acquireAvailableDevice(1, connectionType=ON_DEMAND)
-    begin = time.monotonic()
     assert not impatient.tryAttachUntilTimeout()
-    assert time.monotonic() - begin < 1
     # All objects of the class are one manager.
     DeviceManager().setOnDemandAttachTimeout(1)
     waiting = manager.acquireAvailableDevice(1, connectionType=ON_DEMAND)
