@@ -10,8 +10,6 @@ from types import MappingProxyType
 from typing import TypedDict, Unpack
 
 from paddle_ipu.popart.op_schema import (
-    BOOLS,
-    INTS,
     ONNX,
     Attribute,
     Attributes,
@@ -74,7 +72,7 @@ _older("Split", 2)
 _older("Concat", 4)
 _older("Cast", 6)
 _older(("Dropout", "Less", "Greater"), 7)
-_older("Equal", 7, input_dtypes=(INTS | BOOLS,))
+_older("Equal", 7)
 _older("OneHot", 9)
 _older(("Slice", "MaxPool", "AveragePool"), 10)
 
@@ -84,7 +82,7 @@ _older(("Add", "Sub", "Mul", "Div"), 6, _BROADCAST, infer=elementwise.binary_on_
 _older("Pow", 1, _BROADCAST, infer=elementwise.binary_on_axis)
 _older(("And", "Or", "Greater"), 1, _BROADCAST, infer=elementwise.comparison_on_axis)
 _older("Less", 1, _BROADCAST, infer=elementwise.comparison_on_axis, implemented=False)
-_older("Equal", 1, _BROADCAST, infer=elementwise.comparison_on_axis, input_dtypes=(INTS | BOOLS,))
+_older("Equal", 1, _BROADCAST, infer=elementwise.comparison_on_axis)
 _older(("Sum", "Max", "Min", "Mean"), 6, infer=elementwise.variadic_of_one_shape)
 
 # Inputs that used to be attributes, or did not exist.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
+
+_log = logging.getLogger("popart.op")
 
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softmax", "Gelu", "Hard_Sigmoid")
 
@@ -58,13 +61,9 @@ def _check_activations(names: Sequence[str], where: str = "") -> None:
             raise popart_exception(f"Activation type '{name}' is not supported{where}")
 
 
-def _no_lengths(ctx: InferenceContext) -> None:
-    # PopART's GRU and RNN warn that they ignore them, and give other numbers than ONNX's.
+def _ignore_lengths(ctx: InferenceContext) -> None:
     if ctx.has(4):
-        raise ctx.error(
-            "optional input `sequence_lens' is not supported: only LSTM takes it. Mask the "
-            "sequences instead"
-        )
+        _log.warning("optional input `sequence_lens' of %s will be ignored", ctx.op)
 
 
 def lstm(ctx: InferenceContext) -> list[TensorInfo]:
@@ -94,7 +93,7 @@ def lstm(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def gru(ctx: InferenceContext) -> list[TensorInfo]:
-    """(x [T, N, I], w [1, 3H, I], r [1, 3H, H], b, no lengths, h) -> y, last h."""
+    """(x [T, N, I], w [1, 3H, I], r [1, 3H, H], b, ignored lengths, h) -> y, last h."""
     _refuse(
         ctx,
         "GRUOp attribute `{}' is not supported",
@@ -110,7 +109,7 @@ def gru(ctx: InferenceContext) -> list[TensorInfo]:
         )
     if direction != "forward":
         raise ctx.error(f"direction '{direction}' is not supported: only 'forward' is")
-    _no_lengths(ctx)
+    _ignore_lengths(ctx)
     return _outputs(ctx, 3, 1)[: ctx.num_outputs]
 
 
@@ -129,7 +128,7 @@ def rnn(ctx: InferenceContext) -> list[TensorInfo]:
     )
     if ctx.attributes["direction"] != "forward":
         raise popart_exception(f"{ctx.op} only supports `forward' direction")
-    _no_lengths(ctx)
+    _ignore_lengths(ctx)
     return _outputs(ctx, 1, 1)[: ctx.num_outputs]
 
 

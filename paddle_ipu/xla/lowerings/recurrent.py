@@ -105,7 +105,8 @@ def _layer(
     bias = optional_input(inputs, 3)
     both = jnp.zeros(2 * w.shape[0], x.dtype) if bias is None else jnp.asarray(bias)[0]
     of_x, of_h = jnp.split(both, 2)
-    lengths = optional_input(inputs, 4)
+    # PopART's GRU and RNN ignore them, with a warning.
+    lengths = optional_input(inputs, 4) if kind == "LSTM" else None
     states = tuple(
         jnp.zeros((x.shape[1], r.shape[1]), x.dtype) if initial is None else jnp.asarray(initial)[0]
         for initial in (optional_input(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))

@@ -248,11 +248,19 @@ def test_peepholes_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("layer", "gates"), [("gru", 3), ("rnn", 1)])
-def test_lengths_are_refused_where_popart_ignores_them(layer: str, gates: int) -> None:
-    arrays = _shapes(gates)
-    arrays[4] = LENGTHS
-    with pytest.raises(popart_exception, match="`sequence_lens' is not supported: only LSTM"):
-        _run(lambda make, names: getattr(make.aiOnnxOpset11, layer)(names, 1), *arrays)
+def test_lengths_are_ignored_where_popart_ignores_them(
+    layer: str, gates: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def build(make: Any, names: Sequence[str]) -> Any:
+        return getattr(make.aiOnnxOpset11, layer)(names, 2)
+
+    arrays = [X, *_weights(gates), LENGTHS, *_states(1)]
+    got = _run(build, *arrays)
+    assert f"optional input `sequence_lens' of Op(ai.onnx.{layer.upper()}" in caplog.text
+    caplog.clear()
+    arrays[4] = np.full(BATCH, STEPS, np.int32)
+    for left, right in zip(got, _run(build, *arrays), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_poplars_lstm_names_the_shape_it_wants() -> None:
