@@ -176,7 +176,7 @@ class SessionWeights:
     def _require_weights(self, what: str) -> None:
         if self._uploaded:
             return
-        if self._loss is not None:
+        if self._loss is not None and self._graph.initializers:
             raise popart_runtime_error(
                 f"Must call weightsFromHost before {what} as the model has initializers and the "
                 "session has been created in training mode"

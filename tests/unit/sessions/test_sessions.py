@@ -128,6 +128,21 @@ def test_run_needs_a_prepared_device_and_weights() -> None:
     session.run(step)
 
 
+def test_a_training_without_weights_needs_no_upload() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 3], "x")
+    y = make.aiOnnx.exp([x])
+    loss = make.aiGraphcore.identityloss([y])
+    session = popart.TrainingSession(
+        make.model, flow(1, {f"Gradient___{x}": "All"}), loss, popart.ConstSGD(0.1), device()
+    )
+    session.prepareDevice()
+    values = np.asarray([[0.5, 1.0, 2.0], [0.0, -1.0, 3.0]], np.float32)
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: values}, anchors))
+    np.testing.assert_allclose(anchors[f"Gradient___{x}"], np.exp(values) / 6, rtol=1e-6)
+
+
 def test_inference_uploads_its_weights_by_itself() -> None:
     program = Linear()
     session = infer(program.builder.model, {program.out: "All"})
