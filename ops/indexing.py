@@ -15,8 +15,9 @@ def gather(context: TranslationContext) -> str:
     x, index = context.input("x"), context.input("index")
     axis = (context.ints("axis")[0] if context.has("axis") else 0) % context.rank(x)
     shape = context.shape(index)
-    if len(shape) == 2 and shape[1] == 1:
-        index = context.reshape(index, shape[:1])
+    if len(shape) == 2:
+        # Paddle takes [n, 0], too: no index.
+        index = context.reshape(index, [product(shape)])
     return context.onnx.gather([x, index], axis)
 
 

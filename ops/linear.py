@@ -53,18 +53,28 @@ def dot(context: TranslationContext) -> str:
     return context.onnx.reducesum([products], [context.rank(x) - 1], 0)
 
 
-@translator("addmm", emits=("Gemm",))
+def _addend(context: TranslationContext) -> str:
+    """The operand ``input``; zeros for a ``beta`` of 0, by which BLAS leaves out what is NaN."""
+    addend = context.input("input")
+    if float(context.attr("beta", 1.0)):
+        return addend
+    # It keeps a gradient, of zeros.
+    left_out = context.const(np.asarray(True), "bool")
+    return context.onnx.where([left_out, context.const_like(0.0, addend), addend])
+
+
+@translator("addmm", emits=("Gemm", "Where"))
 def addmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` for matrices."""
-    x, y, addend = context.input("x"), context.input("y"), context.input("input")
+    x, y, addend = context.input("x"), context.input("y"), _addend(context)
     alpha, beta = float(context.attr("alpha", 1.0)), float(context.attr("beta", 1.0))
     return context.onnx.gemm([x, y, addend], alpha, beta)
 
 
-@translator("baddbmm", emits=("MatMul", "Mul", "Add"))
+@translator("baddbmm", emits=("MatMul", "Mul", "Add", "Where"))
 def baddbmm(context: TranslationContext) -> str:
     """``beta * input + alpha * x @ y`` for batches of matrices."""
-    addend = context.input("input")
+    addend = _addend(context)
     stack = context.onnx.matmul([context.input("x"), context.input("y")])
     terms = []
     for term, name in ((addend, "beta"), (stack, "alpha")):

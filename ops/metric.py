@@ -14,6 +14,12 @@ from paddle_ipu.ops.result_types import written_as
 def accuracy(context: TranslationContext) -> list[str]:
     """The share of rows of ``indices`` [N, k] that contain the label, their number, and N."""
     indices = context.input("indices")
+    shapes = [context.shape(context.input(name)) for name in ("x", "indices", "label")]
+    if shapes[0] != shapes[1] or shapes[2] != [shapes[0][0], 1]:
+        raise context.refuse(
+            f"x is {shapes[0]}, indices {shapes[1]} and label {shapes[2]}, expected [N, k], "
+            "[N, k] and [N, 1]: Paddle's kernel reads beyond smaller ones."
+        )
     label = context.cast(context.input("label"), context.dtype(indices))
     equal = context.onnx.equal([indices, label])
     context.check_range(equal, 1, "label", 0)

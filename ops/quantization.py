@@ -336,11 +336,13 @@ def dequantize_abs_max(context: TranslationContext) -> str:
     return _restored(context, x, scale, float(context.attr("max_range")), None)
 
 
-@translator("dequantize_log", emits=("Cast", "Less", "Add", "Where", "Gather", "Neg"))
+@translator("dequantize_log", emits=("Cast", "Reshape", "Less", "Add", "Where", "Gather", "Neg"))
 def dequantize_log(context: TranslationContext) -> str:
     """``table[x]``; for negative x ``-table[x + 128]``."""
     written_as(context, 0, "float32")
-    x, table = context.index(context.input("x")), context.input("dict")
+    x = context.index(context.input("x"))
+    # Paddle's kernel takes no notice of the table's axes.
+    table = context.reshape(context.input("dict"), [product(context.shape(context.input("dict")))])
     negative = context.onnx.less([x, context.const(0, "int32")])
     raised = context.onnx.add([x, context.const(128, "int32")])
     magnitude = context.onnx.gather([table, context.onnx.where([negative, raised, x])], 0)

@@ -359,7 +359,8 @@ def shuffle_batch(context: TranslationContext) -> list[str]:
     written_as(context, 2, "int64")
     order, seed = context.extension("SeededPermutation", [seed], {"n": rows}, 2)
     flat = context.reshape(x, [rows, shape[-1]])
-    return [context.reshape(context.onnx.gather([flat, order], 0), shape), order, seed]
+    rows_of = context.onnx.gather([flat, order], 0)
+    return [context.reshape(rows_of, shape), order, context.reshape(seed, [1])]
 
 
 @translator(

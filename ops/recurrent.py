@@ -149,6 +149,11 @@ def gru_unit(context: TranslationContext) -> list[str]:
     onnx = context.onnx
     x, before, weight = (context.input(name) for name in ("input", "hidden_prev", "weight"))
     size = context.shape(before)[1]
+    if context.shape(x)[0] != context.shape(before)[0]:
+        raise context.refuse(
+            f"input is {context.shape(x)} and hidden_prev {context.shape(before)}: each row of "
+            "gates needs a state of its own, beyond which Paddle's kernel reads."
+        )
     bias = context.optional("bias")
     if bias is not None:
         x = onnx.add([x, context.reshape(bias, [1, 3 * size])])

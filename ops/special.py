@@ -87,7 +87,8 @@ def logit(context: TranslationContext) -> str:
     one = context.const_like(1.0, x)
     inside = x
     if eps:
-        bounds = [context.const_like(bound, x) for bound in (eps, 1.0 - eps)]
+        # Above one half, the lower bound is the one that counts.
+        bounds = [context.const_like(bound, x) for bound in (eps, max(eps, 1.0 - eps))]
         inside = context.onnx.clip([x, *bounds])
     odds = context.onnx.div([inside, context.onnx.sub([one, inside])])
     result = context.onnx.log([odds])

@@ -37,11 +37,18 @@ def variance(context: TranslationContext) -> str:
     return _variance(context, 0.0)
 
 
-@translator("std", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div", "Sqrt"))
+@translator("std", emits=("ReduceMean", "Sub", "ReduceSumSquare", "Div", "Equal", "Where", "Sqrt"))
 def std(context: TranslationContext) -> str:
-    """The standard deviation, with the divisor ``n - correction``."""
-    squared_deviation = _variance(context, float(context.attr("correction", 1.0)))
-    return context.onnx.sqrt([squared_deviation])
+    """The standard deviation, with the divisor ``n - correction``.
+
+    Where it is 0, so is its derivative.
+    """
+    variance_of = _variance(context, float(context.attr("correction", 1.0)))
+    # The slope of Sqrt at 0 is infinite.
+    zero = context.const_like(0.0, variance_of)
+    is_zero = context.onnx.equal([variance_of, zero])
+    inside = context.onnx.where([is_zero, context.const_like(1.0, variance_of), variance_of])
+    return context.onnx.where([is_zero, zero, context.onnx.sqrt([inside])])
 
 
 @translator("nansum", emits=("IsNaN", "Where", "ReduceSum"))

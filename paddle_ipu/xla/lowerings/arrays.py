@@ -125,6 +125,8 @@ def lowest_number(value: Array) -> Constant:
 def shifted(x: jax.Array, axis: int, fill: float, reverse: bool = False) -> jax.Array:
     """Each element's predecessor along `axis`, or successor in reverse; `fill` at the end."""
     size = x.shape[axis]
+    if not size:
+        return x
     kept = (
         lax.slice_in_dim(x, 1, None, axis=axis)
         if reverse

@@ -99,7 +99,7 @@ def median(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> 
 
 
 def _bins_of(offset: jax.Array, extent: jax.Array, bins: int) -> jax.Array:
-    """``offset * bins // extent`` of 32-bit numbers whose product needs more bits.
+    """``offset * bins // extent`` of unsigned integers whose product needs more bits.
 
     A long division over the bits of `bins`; the remainder stays below `extent`. The result is
     meaningless for an offset beyond `extent`.
@@ -140,8 +140,9 @@ def histogram(context: LoweringContext, inputs: Inputs, attributes: Attributes) 
         scaled = lax.div((x - low) * bins, jnp.broadcast_to(high - low, x.shape)).astype(jnp.int32)
         inside = (x >= low) & (x <= high)
     else:
-        # Modulo 2^32 the differences are right however far apart the numbers are.
-        offset, extent = ((end - low).astype(jnp.uint32) for end in (x, high))
+        # Modulo 2^32, or 2^64, the differences are right however far apart the numbers are.
+        wide = jnp.uint64 if x.dtype.itemsize == 8 else jnp.uint32
+        offset, extent = ((end - low).astype(wide) for end in (x, high))
         scaled, inside = _bins_of(offset, extent, bins), offset <= extent
     # One more bin takes what is outside of the bounds.
     index = jnp.where(inside, jnp.minimum(scaled, bins - 1), bins)

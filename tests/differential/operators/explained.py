@@ -110,7 +110,7 @@ ROWS = (
         "gives 0, and so does ours",
     ),
     Explained(
-        "trunc",
+        "trunc|copysign",
         "numbers of int64",
         "Paddle's kernel takes integers through double precision, which rounds those beyond 2^53",
     ),
@@ -173,7 +173,7 @@ ROWS = (
     ),
     Explained(
         "topk",
-        r"numbers[\s\S]*sorted = False",
+        r"(numbers|NaN|infinity)[\s\S]*sorted = False",
         "the order of the results, and which of equal numbers are among them, is not defined",
     ),
     Explained(
@@ -248,9 +248,14 @@ ROWS = (
     ),
     Explained(
         "yolo_loss",
-        r"numbers[\s\S]*with nan",
+        r"numbers[\s\S]*(with nan|scale_x_y = -?(inf|nan))",
         "whether a predicted box that is NaN overlaps others: Paddle's comparisons take the edges "
         "of the others",
+    ),
+    Explained(
+        "yolo_loss",
+        r"(NaN|infinity)[\s\S]*with huge numbers",
+        "a sum is beyond the range or not by which of its terms meet first",
     ),
     Explained(
         "lu_solve",
@@ -277,8 +282,8 @@ ROWS = (
     ),
     Explained(
         "cumprod",
-        r"NaN of a gradient[\s\S]*with infinities",
-        "Paddle's kernel divides the infinite product by each factor again",
+        r"(NaN|infinity) of a gradient[\s\S]*with (infinities|huge numbers)",
+        "Paddle's kernel divides a product, which is beyond the range, by each factor again",
     ),
     Explained(
         "lgamma|gammaln",
@@ -330,7 +335,7 @@ ROWS = (
     ),
     Explained(
         "logit",
-        r"NaN of a gradient[\s\S]*(eps = -?0\.0|with nan)",
+        r"NaN( or infinity)? of a gradient[\s\S]*(eps = -?0\.0|with nan)",
         "the slope is infinite at 0 and 1, where ours is NaN; where NaN is limited to the bounds, "
         "ours is 0",
     ),
@@ -583,6 +588,56 @@ ROWS = (
         "cross_entropy_with_softmax",
         r"infinity[\s\S]*got -?inf, expected (-?1e\+20|[\s\S]*\n    input: [^\n]*e-4\d)",
         "of a probability of 0, as a denormal is, Paddle's kernel takes 1e20 for the infinite loss",
+    ),
+    Explained(
+        "cross_entropy_with_softmax",
+        r"NaN[\s\S]*\n    input: [^\n]*\binf[\s\S]*use_softmax = False",
+        "of an infinite probability Paddle's kernel takes 1e20 for the logarithm, and a label of 0 "
+        "times it is 0",
+    ),
+    Explained(
+        "pool[23]d",
+        r"of a gradient[\s\S]*pooling_type = 'max'[\s\S]*with nan",
+        "NaN within a window: Paddle's kernel begins anew after it, and gives the gradient to the "
+        "first element that is equal to the result, which may lie before it",
+    ),
+    Explained(
+        "lu",
+        r"output 2: [\s\S]*: lu\n    x: result[\s\S]*with huge numbers",
+        "whether a matrix is singular whose elements are sums of huge numbers, in another order",
+    ),
+    Explained(
+        "prod|reduce_prod",
+        r"(NaN|infinity)[\s\S]*with huge numbers",
+        "a product is beyond the range, and then times 0, or not: by which of its factors meet "
+        "first",
+    ),
+    Explained(
+        "deformable_conv",
+        r"gradient of \d+_\w+: [^\n]*the norm of what is expected is 0 [\s\S]*im2col_step",
+        "Paddle's gradient takes whole steps of im2col_step images, and so none "
+        "where there are fewer",
+    ),
+    Explained(
+        "selu",
+        r"of a gradient[\s\S]*(scale|alpha) = -",
+        "Paddle's gradient takes the branch of the result's sign, which a factor below 0 turns",
+    ),
+    Explained(
+        "kldiv_loss",
+        r"NaN[\s\S]*got 0\.0, expected nan[\s\S]*\n    x: \w+\[(\d+, )*0\b[\s\S]*reduction = 'sum'",
+        "a sum of no elements is 0; Paddle's kernel gives NaN, as for a mean",
+    ),
+    Explained(
+        "i0e",
+        r"of a gradient[\s\S]*quantize_dequantize[\s\S]*: i0e\n    x: result",
+        "the slope at 0 has the sign of the side, which is the sign of 0; a number that is "
+        "quantised to -0 in a training is 0, the sum of it and the straight-through difference",
+    ),
+    Explained(
+        "fusion_repeated_fc_relu",
+        r"(numbers|infinity)[\s\S]*with (infinities|nan)",
+        "a NaN between two layers: Paddle's fc keeps it, ours is 0",
     ),
     Explained(
         "slogdet.*",

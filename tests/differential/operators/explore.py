@@ -15,7 +15,7 @@ import paddle_ipu
 from tests.differential.operators import slopes
 from tests.differential.operators.draw import with_other_values
 from tests.differential.operators.explained import explanation
-from tests.differential.operators.families import BACKWARD_STABLE
+from tests.differential.operators.families import BACKWARD_STABLE, ORTHOGONAL
 from tests.differential.operators.ipu_model import Outcome
 from tests.differential.operators.ipu_process import IpuModel
 from tests.differential.operators.neighbours import (
@@ -23,6 +23,7 @@ from tests.differential.operators.neighbours import (
     last_alone,
     moved,
     retyped,
+    shaken,
     without_denormals,
 )
 from tests.differential.operators.shrink import shrunk
@@ -34,6 +35,7 @@ from tests.differential.operators.verdict import (
     flushed,
     is_all_rounding,
     is_rounding,
+    narrowed,
     nearest,
     not_finite_alone,
     same_bits,
@@ -150,8 +152,11 @@ class _Search:
         if verdict.outcome != "differs":
             return verdict
         double, single = retyped(case, "float32", "float64"), retyped(case, "float64", "float32")
+        around = [*moved(case)]
+        if re.fullmatch(ORTHOGONAL, case.subject):
+            around += shaken(case)
         again, normal, wide, *others = self.paddle.answers(
-            [case, without_denormals(case), double, *moved(case)]
+            [case, without_denormals(case), double, *around]
         )
         if not same_bits(again.results, answer.results):
             return Verdict("undefined in Paddle")
@@ -159,11 +164,14 @@ class _Search:
         narrow = self.paddle.answers([case, single, without_denormals(single)], flush=True)
         if normal.refused or narrow[0].refused:
             return Verdict("refused by Paddle")
-        closest = nearest([answer, normal, *narrow], outcome)
+        closest = nearest([answer, narrowed(answer), normal, *narrow], outcome)
         left = compare(closest, outcome, self.paddle.random)
-        if not left.title or not compare(*flushed(answer, outcome), self.paddle.random).title:
+        others_left = [
+            compare(*flushed(each, outcome), self.paddle.random) for each in (answer, closest)
+        ]
+        if not all(each.title for each in (left, *others_left)):
             return Verdict("agrees, with zeros for denormals")
-        if explanation(case, left.title, left.detail):
+        if any(explanation(case, each.title, each.detail) for each in (left, *others_left)):
             return Verdict("explained")
         # Moved operands count of chains, gradients, sums, where they are rounded, and of noise.
         if (
@@ -171,12 +179,12 @@ class _Search:
             and wide.results
             and not has_dtype(case, "float64")
             and not re.fullmatch(BACKWARD_STABLE, case.subject)
-            and not verdict.fetch.startswith("gradient")
-            and not is_all_rounding(verdict.fetch, answer.results, wide.results)
+            and not left.fetch.startswith("gradient")
+            and not is_all_rounding(left.fetch, closest.results, wide.results)
         ):
             others = []
         if any(
-            is_rounding(verdict.fetch, outcome.results, answer.results, other.results)
+            is_rounding(left.fetch, outcome.results, closest.results, other.results)
             for other in (wide, narrow[1], *others)
         ):
             return Verdict("agrees within Paddle's rounding")

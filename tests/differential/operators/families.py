@@ -4,7 +4,9 @@ from __future__ import annotations
 
 CONVOLUTIONS = "(depthwise_|deformable_)?conv.*"
 
-FACTORIZATIONS = "inverse|det.*|slogdet.*|solve|lu|qr|cholesky|svd.*|eigh.*"
+FACTORIZATIONS = (
+    "inverse|det.*|slogdet.*|(triangular_)?solve|lu(_solve)?|qr|cholesky(_solve)?|svd.*|eigh.*"
+)
 
 PRODUCTS = "|".join(
     (
@@ -35,6 +37,9 @@ SOLVERS = "|".join(
     )
 )
 """Operators that solve systems of equations."""
+
+ORTHOGONAL = "qr|lstsq|svd(vals)?|eigh|eigvalsh"
+"""Operators that transform columns by orthogonal matrices."""
 
 BACKWARD_STABLE = f"{SUMS}|{SOLVERS}"
 """Operators whose results are exact ones of operands that differ in their last bits.

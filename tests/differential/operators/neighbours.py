@@ -36,12 +36,12 @@ def retyped(case: Case, old: str, new: str) -> Case:
 
 
 def without_denormals(case: Case) -> Case:
-    """The case with zeros where float32 numbers are too small to be normal."""
+    """The case with zeros where float32 numbers, or halves of them, are too small to be normal."""
 
     def of_use(use: Use) -> Use:
         for name, at, tensor in list(use.tensors()):
             if tensor.dtype == "float32":
-                is_denormal = np.abs(tensor.array) < np.finfo(np.float32).tiny
+                is_denormal = np.abs(tensor.array) < 2 * np.finfo(np.float32).tiny
                 array = np.where(is_denormal, np.copysign(0, tensor.array), tensor.array)
                 array = array.astype(np.float32)
                 use = use.with_operand(name, at, replace(tensor, array=array))
@@ -69,6 +69,30 @@ def last_alone(case: Case, results: Sequence[Mapping[str, Array]]) -> Case:
 def _tensor(array: Array) -> Tensor:
     name = array.dtype.name
     return Tensor(array.astype(np.float32) if name == "bfloat16" else array, name)
+
+
+def shaken(case: Case) -> Iterator[Case]:
+    """The case with matrices changed by the rounding of orthogonal transformations, at random.
+
+    Each element, a zero too, may be off by last places of its column's largest (N. Higham, Accuracy
+    and Stability of Numerical Algorithms, chapter 19.3).
+    """
+
+    def of_use(use: Use, random: np.random.Generator) -> Use:
+        for name, at, tensor in list(use.tensors()):
+            is_matrix = tensor.dtype in ("float32", "float64") and tensor.array.ndim > 1
+            if is_matrix and tensor.array.size:
+                single = tensor.array.astype(np.float32)
+                largest = np.abs(single).max(-2, keepdims=True)
+                with np.errstate(all="ignore"):
+                    array = single + np.spacing(largest) * random.choice([-1, 1], single.shape)
+                array = np.where(np.isfinite(array), array, single).astype(tensor.array.dtype)
+                use = use.with_operand(name, at, replace(tensor, array=array))
+        return use
+
+    for seed in range(2 * MOVES):
+        random = np.random.default_rng(seed)
+        yield replace(case, steps=tuple(of_use(use, random) for use in case.steps))
 
 
 def moved(case: Case) -> Iterator[Case]:

@@ -81,6 +81,18 @@ def nearest(answers: Sequence[Answer], outcome: Outcome) -> Answer:
     return replace(first, results=results)
 
 
+def narrowed(answer: Answer) -> Answer:
+    """The answer, with numbers of 64 bits as float32 has them: infinite beyond its range."""
+    with np.errstate(all="ignore"):
+        results = {
+            what: array.astype(np.float32).astype(np.float64)
+            if array.dtype == np.float64
+            else array
+            for what, array in answer.results.items()
+        }
+    return replace(answer, results=results)
+
+
 def _nearest(got: Array, expected: Array, others: Sequence[Array | None]) -> Array:
     """Of each element the one that is nearest to `got`."""
     for other in others:

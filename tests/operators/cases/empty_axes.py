@@ -84,6 +84,11 @@ _add("scatter_nd_add", lambda x, i: paddle.scatter_nd(i.unsqueeze(-1), x, [4, 3]
 _add("index_add", lambda x, i: paddle.index_add(x, i, 0, paddle.ones([2, 0])),
      label="empty rows", since=_EMPTY, x=_none(3, 0), i=np.asarray([0, 2]))  # fmt: skip
 
+_add("gather", lambda x, i: paddle.gather(x, i), label="no index of two axes", since=_EMPTY,
+     x=_none(7, 2), i=_none(7, 0, dtype="int32"))  # fmt: skip
+_add("cumsum", lambda x: paddle._C_ops.cumsum(x, 1, False, True, True), label="empty, exclusive",
+     since=_EMPTY, x=_none(2, 0))  # fmt: skip
+
 # Results that are not there.
 for _op in ("argmin", "argmax", "amax", "amin"):
     TABLE.refuse(_op, getattr(paddle, _op), rf"\[0, 3\] has no {_op} over an axis of no elements",

@@ -55,6 +55,15 @@ _add(
     x=normal(3, 4, seed=1),
     y=normal(4, 2, seed=2),
 )
+_add(
+    "addmm",
+    lambda a, x, y: paddle.addmm(a, x, y, beta=0.0),
+    label="without what is added",
+    gradient=("a", "x", "y"),
+    a=floats([np.nan, np.inf], [-np.inf, 1.0], [0.0, 2.0]),
+    x=normal(3, 4, seed=1),
+    y=normal(4, 2, seed=2),
+)
 
 # Softmax, normalisation, dropout.
 for _op, _function in (("softmax", F.softmax), ("log_softmax", F.log_softmax)):

@@ -26,6 +26,16 @@ _add(
     z=normal(2, 4, 5, seed=2),
 )
 _add(
+    "baddbmm",
+    lambda x, y, z: paddle.baddbmm(x, y, z, beta=0.0),
+    label="without what is added",
+    gradient=("x", "y", "z"),
+    since=Since("3.0", "the function does not exist"),
+    x=np.full((2, 3, 5), np.nan, np.float32),
+    y=normal(2, 3, 4, seed=1),
+    z=normal(2, 4, 5, seed=2),
+)
+_add(
     "linear_v2",
     lambda x, w, t, b: [
         paddle._C_ops.linear_v2(x, w, b, False),

@@ -218,6 +218,26 @@ _add(
     x=normal(4, 15, 3),
     s=np.asarray([7]),
 )
+
+
+def _next_seed(outputs: Sequence[Array]) -> None:
+    assert outputs[0].shape == (1,)
+
+
+_add(
+    "shuffle_batch",
+    lambda x, s: call(
+        "shuffle_batch",
+        [x, s, 0],
+        {"X": x, "Seed": s},
+        {"Out": "float32", "ShuffleIdx": "int64", "SeedOut": "int64"},
+        startup_seed=0,
+    )[2].cast("int64"),
+    label="a seed of two axes",
+    check=_next_seed,
+    x=normal(4, 15, 3),
+    s=np.asarray([[7]]),
+)
 TABLE.refuse(
     "shuffle_batch",
     _shuffle,

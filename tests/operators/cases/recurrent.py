@@ -249,6 +249,14 @@ def _unit_oracle(x: Array, h: Array, w: Array, b: Array) -> list[Array]:
     return [whole, reset * h, update * candidate + (1 - update) * h]
 
 
+TABLE.refuse(
+    "gru_unit",
+    lambda x, h, w: _gru_unit(x, h, w)[-1],
+    r"input is \[3, 6\] and hidden_prev \[1, 2\]: each row of gates",
+    x=normal(3, 6),
+    h=normal(1, 2),
+    w=normal(2, 6),
+)
 # PIR's function gives the last result only.
 _add(
     "gru_unit",

@@ -33,6 +33,14 @@ for _op in ("std", "var"):
         x=normal(3, 2, 4),
     )
 _add(
+    "std",
+    lambda x: paddle._C_ops.std(x, [-1], False, True, 1.0),
+    label="of equal numbers",
+    gradient=("x",),
+    since=_MOMENTS,
+    x=floats([2.5, 2.5, 2.5], [1.0, 2.0, 4.0]),
+)
+_add(
     "variance",
     lambda x: [paddle._C_ops.variance(x, [], False), paddle._C_ops.variance(x, [1], True)],
     since=_MOMENTS,
@@ -129,6 +137,12 @@ _add(
     ],
     x=normal(4, 5),
     i=integers(20, high=9, dtype="int32"),
+)
+_add(
+    "histogram",
+    lambda x: [paddle.histogram(x, 4, min=-(2**30), max=2**30), paddle.histogram(x, 4)],
+    label="beyond 32 bits",
+    x=np.asarray([8836345459795192826, -3, 5 - 2**33, 7], np.int64) // 4,
 )
 _add(
     "histogram",

@@ -87,6 +87,23 @@ _refuse("dropout",
         r"dropout at .* is used in a way that PopART does not take: .* ratio value 3\.7",
         since=_PIR, x=normal(3))  # fmt: skip
 
+_refuse("accuracy", _accuracy, r"x is \[3, 2\], indices \[1, 2\] and label \[3, 1\], expec",
+        x=normal(3, 2), indices=np.asarray([[1, 1]]),
+        label=np.asarray([[1], [1], [2]]))  # fmt: skip
+
+_add(
+    "dequantize_log",
+    lambda x, d: call("dequantize_log", [x, d], {"X": x, "Dict": d}, {"Out": "float32"})[0],
+    label="a table of two axes",
+    x=np.asarray([[0, 1, 127], [-1, -128, -64]], np.int8),
+    d=uniform(2, 64),
+)
+_add(
+    "logit",
+    lambda x: [paddle.logit(x, 0.6), paddle.logit(x, 1.0)],
+    label="bounds in the other order",
+    x=floats(0.05, 0.5, 0.7),
+)
 _add(
     "cross_entropy_with_softmax",
     lambda x, y, z, w: [
