@@ -97,9 +97,9 @@ class SessionReports:
             counters |= {f"inner_ipu_{number}": batch for number in range(of_a_replica)}
         if id not in counters:
             raise popart_runtime_error(
-                f"Invalid id for cycle counter, '{id}'. Make sure you have set "
-                "SessionOption::hardwareInstrumentations correctly. There are "
-                f"{', '.join(map(repr, counters)) or 'none'}"
+                f"Invalid id for cycle counter, '{id}', there are "
+                f"{', '.join(map(repr, counters)) or 'none'}. Make sure you have set "
+                "SessionOption::hardwareInstrumentations correctly."
             )
         return round(counters[id])
 
