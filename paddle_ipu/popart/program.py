@@ -63,14 +63,14 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         if name in graph.initializers:
             continue
         info = info_of(value)
-        if info is not None:
-            _refuse_negative_dimensions(name, info.dims)
+        if info is not None and min(info.dims, default=0) >= 0:
             if shapes is not None and shapes.has(name):
                 _refuse_another_type(name, info, shapes.get(name))
             continue
         if shapes is None or not shapes.has(name):
             raise _unknown_shape(value)
         info = shapes.get(name)
+        _refuse_negative_dimensions(name, info.dims)
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
         type_graph(graph)
@@ -183,11 +183,11 @@ def _refuse_reserved_names(graph: ir.Graph) -> None:
 
 def _unknown_shape(value: ir.Value) -> popart_exception:
     dims = [] if value.shape is None else list(value.shape)
-    unknown = next((dim for dim in dims if not isinstance(dim, int)), "")
+    unknown = next((dim for dim in dims if not isinstance(dim, int) or dim < 0), "")
     name = getattr(unknown, "value", unknown)
     return popart_exception(
         f"Input tensor '{value.name}' must be specified in InputShapeInfo, as it has shape "
-        f"[{' '.join(str(getattr(dim, 'value', dim)) for dim in dims)}], which uses an unknown "
+        f"[{', '.join(str(getattr(dim, 'value', dim)) for dim in dims)}], which uses an unknown "
         f"value '{name}'."
     )
 

@@ -237,7 +237,7 @@ def test_bytes_files_and_builders_give_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(accl, runs[0][1][1])
 
 
-def open_model() -> bytes:
+def open_model(size: str | int = "n") -> bytes:
     """``y = w * x`` as another tool writes it: inferred shapes left out, one input size open."""
     tensor = onnx.TensorProto.FLOAT
     nodes = [
@@ -247,8 +247,8 @@ def open_model() -> bytes:
     graph = onnx.helper.make_graph(
         nodes,
         "g",
-        [onnx.helper.make_tensor_value_info("x", tensor, ["n", 2])],
-        [onnx.helper.make_tensor_value_info("y", tensor, ["n", 2])],
+        [onnx.helper.make_tensor_value_info("x", tensor, [size, 2])],
+        [onnx.helper.make_tensor_value_info("y", tensor, [size, 2])],
         [onnx.numpy_helper.from_array(W[0], "w")],
     )
     imports = [onnx.helper.make_opsetid("", 11)]
@@ -257,16 +257,21 @@ def open_model() -> bytes:
     return serialised
 
 
-def test_input_shapes_the_model_leaves_open() -> None:
+@pytest.mark.parametrize("size", ["n", -1])
+def test_input_shapes_the_model_leaves_open(size: str | int) -> None:
+    model = open_model(size)
     with pytest.raises(
         popart_exception,
-        match=r"Input tensor 'x' must be specified in InputShapeInfo, as it has shape \[n 2\], "
-        "which uses an unknown value 'n'.",
+        match=r"Input tensor 'x' must be specified in InputShapeInfo, as it has shape "
+        rf"\[{size}, 2\], which uses an unknown value '{size}'.",
     ):
-        infer(open_model(), {"y": "All"})
+        infer(model, {"y": "All"})
     shapes = popart.InputShapeInfo()
+    shapes.add("x", popart.TensorInfo("FLOAT", [-3, 2]))
+    with pytest.raises(popart_exception, match=r"'x' has shape \[-3 2\]. Values must be non-neg"):
+        popart.InferenceSession(model, flow(1, {"y": "All"}), device(), shapes)
     shapes.add("x", popart.TensorInfo("FLOAT", [3, 2]))
-    session = popart.InferenceSession(open_model(), flow(1, {"y": "All"}), device(), shapes)
+    session = popart.InferenceSession(model, flow(1, {"y": "All"}), device(), shapes)
     session.prepareDevice()
     np.testing.assert_array_equal(run(session, {"x": X})["y"], -X * W[0])
 
