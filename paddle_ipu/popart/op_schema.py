@@ -49,15 +49,22 @@ class Attribute:
             `enum` takes an enumeration member or its number and writes the number, or, for a loss
             reduction, the string; `comm` takes a CommGroup and writes [type, size]; `bool` writes
             an int; `graph` takes the subgraph's builder.
-        default: written when the caller gives nothing; None and empty lists are not written.
+        default: written when the caller gives nothing; None and most empty lists are not.
         required: the caller must give it.
         argument: the builder's name of the argument, where it differs from the attribute's.
+        empty: of `ints`: an empty list is another value than none, and is written.
     """
 
     kind: AttributeKind
     default: int | float | str | Sequence[int | float | str] | None = None
     required: bool = False
     argument: str | None = None
+    empty: bool = False
+
+    @property
+    def keeps_empty(self) -> bool:
+        """Whether an empty list is written."""
+        return self.required or self.empty
 
 
 CostKind = Literal[
@@ -339,6 +346,11 @@ def float_(name: str, default: float | None = None) -> tuple[str, Attribute]:
 def ints(name: str, required: bool = False) -> tuple[str, Attribute]:
     """A list of integers."""
     return name, Attribute("ints", None, required)
+
+
+def axes() -> tuple[str, Attribute]:
+    """The axes of a reduction: none of them where empty, all where the attribute is absent."""
+    return "axes", Attribute("ints", None, empty=True)
 
 
 def reduction() -> tuple[str, Attribute]:

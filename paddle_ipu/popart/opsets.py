@@ -218,8 +218,8 @@ def _make_method(schema: OpSchema) -> OpMethod:
             except (TypeError, AttributeError):
                 why = f"'{names[at]}' must be of kind {attribute.kind}, got {value!r}."
                 raise incompatible(given, keywords, why) from None
-            # PopART leaves empty vectors out, except those it requires.
-            if attribute.kind != "ints" or attribute.required or made.value:
+            # PopART leaves empty vectors out where they mean the same as none.
+            if attribute.kind != "ints" or attribute.keeps_empty or made.value:
                 written.append(made)
         if sparse_at is not None and values[sparse_at]:
             raise incompatible(given, keywords, "Sparse constants are not supported.")

@@ -22,6 +22,7 @@ from paddle_ipu.popart.op_schema import (
     GradientReads,
     OpCost,
     activation,
+    axes,
     float_,
     graphcore_row,
     int_,
@@ -119,7 +120,7 @@ graphcore_row(
 )  # fmt: skip
 graphcore_row(
     "ReduceMedian", 1, reduce.median, NUMBERS, OpCost("reduce", 2, 2), READS_INPUT_AND_OUTPUT,
-    [ints("axes"), int_("keepdims", 1)], outputs=2,
+    [axes(), int_("keepdims", 1)], outputs=2,
 )  # fmt: skip
 graphcore_row("Bucketize", 2, reduce.bucketize, NUMBERS, UNPRICED, NO_GRADIENT, [int_("right", 0)])
 graphcore_row(

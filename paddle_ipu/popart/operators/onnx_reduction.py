@@ -10,15 +10,15 @@ from paddle_ipu.popart.op_schema import (
     READS_NOTHING,
     GradientReads,
     OpCost,
+    axes,
     int_,
-    ints,
     onnx_row,
 )
 from paddle_ipu.popart.shape_inference import reduce
 
 onnx_row(
     ("ReduceMean", "ReduceSum"), 1, reduce.reduce, NUMBERS, OpCost("reduce"), READS_NOTHING,
-    [ints("axes"), int_("keepdims", 1)], version=11,
+    [axes(), int_("keepdims", 1)], version=11,
 )  # fmt: skip
 onnx_row(
     (
@@ -26,7 +26,7 @@ onnx_row(
         "ReduceLogSumExp", "ReduceLogSum",
     ),
     1, reduce.reduce, NUMBERS, OpCost("reduce", 2, 2), READS_INPUT_AND_OUTPUT,
-    [ints("axes"), int_("keepdims", 1)], version=11,
+    [axes(), int_("keepdims", 1)], version=11,
 )  # fmt: skip
 onnx_row(
     ("ArgMax", "ArgMin"), 1, reduce.arg_reduce, NUMBERS, OpCost("reduce", 4, 4), NO_GRADIENT,

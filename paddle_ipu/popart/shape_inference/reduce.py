@@ -16,16 +16,16 @@ def _reduced(ctx: InferenceContext, dims: Dims, axes: list[int] | None, keep: bo
 
 
 def reduce(ctx: InferenceContext) -> list[TensorInfo]:
-    """Reduce*: over `axes`, over everything when the attribute is absent."""
+    """Reduce*: over `axes`, over everything where the attribute is absent, nothing where empty."""
     x = ctx.info(0)
     axes = ctx.attributes.get("axes")
     return [TensorInfo.of(x.dtype, _reduced(ctx, x.dims, axes, bool(ctx.attributes["keepdims"])))]
 
 
 def median(ctx: InferenceContext) -> list[TensorInfo]:
-    """(values, indices) of the lower median over `axes`, over everything by default."""
+    """(values, indices) of the lower median over `axes`, as :func:`reduce`."""
     x = ctx.info(0)
-    axes = ctx.attributes.get("axes") or None
+    axes = ctx.attributes.get("axes")
     dims = _reduced(ctx, x.dims, axes, bool(ctx.attributes["keepdims"]))
     if not x.nelms():
         raise ctx.error(f"{x} has no median: it has no elements")

@@ -105,15 +105,19 @@ def _smallest(x: jax.Array, axis: tuple[int, ...], keepdims: bool) -> jax.Array:
     return _extreme(jnp.min, x, axis, keepdims)
 
 
+def _axes(context: LoweringContext, x: jax.Array, attributes: Attributes) -> tuple[int, ...]:
+    axes = integers(attributes, "axes")
+    return checked_axes(context, range(x.ndim) if axes is None else axes, x.ndim)
+
+
 def _reduction(
     function: Reduce,
 ) -> Lowering:
-    """A reduction over ``axes`` (absent or empty: all), which ``keepdims`` (default 1) keeps."""
+    """A reduction over ``axes`` (absent: all), which ``keepdims`` (default 1) keeps."""
 
     def rule(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
         x = jnp.asarray(inputs[0])
-        axes = integers(attributes, "axes") or range(x.ndim)
-        return function(x, checked_axes(context, axes, x.ndim), bool(attributes.get("keepdims", 1)))
+        return function(x, _axes(context, x, attributes), bool(attributes.get("keepdims", 1)))
 
     return rule
 
@@ -141,7 +145,7 @@ def reduce_median(context: LoweringContext, inputs: Inputs, attributes: Attribut
     The gradient goes to the element of that index.
     """
     x = jnp.asarray(inputs[0])
-    axes = checked_axes(context, integers(attributes, "axes") or range(x.ndim), x.ndim)
+    axes = _axes(context, x, attributes)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     flat = x.transpose(*kept, *sorted(axes)).reshape(*(x.shape[axis] for axis in kept), -1)
     middle = (flat.shape[-1] - 1) // 2
