@@ -263,9 +263,9 @@ class Builder(Annotations):
             popart_exception: arity, an unknown input, or types and shapes that do not fit.
         """
         schema.check_arity(len(inputs), num_outputs)
-        low = schema.min_inputs
         values = [
-            None if not name and at >= low else self._known(name) for at, name in enumerate(inputs)
+            None if not name and schema.may_be_empty(at) else self._known(name)
+            for at, name in enumerate(inputs)
         ]
         names = [self._propose(f"{schema.op_type}:{at}") for at in range(num_outputs)]
         infos = infer_outputs(schema, values, attributes, names)

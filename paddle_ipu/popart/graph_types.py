@@ -28,6 +28,7 @@ INLINE_LIMIT = 2**31 - 2**27
 """Bytes of weights that one ONNX file can hold: protobuf's 2 GiB, less room for all else."""
 
 _DATA_SUFFIXES = (".data", ".1.data")
+_RESIZE_ATTRIBUTES = frozenset({"coordinate_transformation_mode", "nearest_mode"})
 """Of the file beside a model that has its weights; the second where the model that stands there has
 the first. Two files cannot appear at one moment, so none that a model reads is written over."""
 
@@ -298,20 +299,22 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _check(proto: onnx.ModelProto) -> None:
-    """Has ONNX check a model, but for two things that PopART's builder writes rightly.
+    """Has ONNX check a model, but for three things that PopART has rightly.
 
-    These are outputs of custom operators, which have no type, and an Abort, which has neither
-    inputs nor outputs.
+    These are outputs of custom operators, which have no type, an Abort, which has neither inputs
+    nor outputs, and a Resize as in versions of ONNX that are newer than its own.
     """
     untyped = [output for output in proto.graph.output if not output.HasField("type")]
     for output in untyped:
         output.type.tensor_type.elem_type = onnx.TensorProto.UNDEFINED
         output.type.tensor_type.shape.SetInParent()
     checked = proto
-    if any(_stands_alone(node) for node in _nodes(proto.graph)):
+    if any(_stands_alone(node) or _is_resize(node) for node in _nodes(proto.graph)):
         checked = onnx.ModelProto()
         checked.CopyFrom(proto)
         _without_lone_nodes(checked.graph)
+        for node in filter(_is_resize, _nodes(checked.graph)):
+            _make_standard(node)
     onnx.checker.check_model(checked)
     for output in untyped:
         output.ClearField("type")
@@ -319,6 +322,21 @@ def _check(proto: onnx.ModelProto) -> None:
 
 def _stands_alone(node: onnx.NodeProto) -> bool:
     return bool(node.domain) and not node.input and not node.output
+
+
+def _is_resize(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Resize" and not node.domain
+
+
+def _make_standard(resize: onnx.NodeProto) -> None:
+    """Names the region and the scales, and drops newer attributes from a Resize of opset 10."""
+    for at in (1, 2):
+        if len(resize.input) > 2 and not resize.input[at]:
+            resize.input[at] = resize.input[0]
+    if len(resize.input) == 2:
+        for attribute in list(resize.attribute):
+            if attribute.name in _RESIZE_ATTRIBUTES:
+                resize.attribute.remove(attribute)
 
 
 def _without_lone_nodes(graph: onnx.GraphProto) -> None:

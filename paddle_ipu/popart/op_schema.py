@@ -147,6 +147,7 @@ class OpSchema:
         cost: or `UNPRICED`; predictions count and name such operators.
         gradient: what its gradient reads, or `NO_GRADIENT`.
         implemented: False where PopART's builder writes the operator and its sessions refuse it.
+        unnamed_inputs: positions among the fewest inputs that may have an empty name, for none.
     """
 
     domain: str
@@ -165,6 +166,7 @@ class OpSchema:
     gradient: GradientReads | None = READS_EVERYTHING
     counted: bool = False
     implemented: bool = True
+    unnamed_inputs: tuple[int, ...] = ()
     identifier: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,6 +176,10 @@ class OpSchema:
     def elementwise(self) -> bool:
         """Whether each element follows from those of all operands in its place, broadcast."""
         return self.cost is not None and self.cost.kind == "map"
+
+    def may_be_empty(self, position: int) -> bool:
+        """Whether an input's name may be empty, which leaves it out."""
+        return position >= self.min_inputs or position in self.unnamed_inputs
 
     def check_arity(self, inputs: int, outputs: int) -> None:
         """Raises unless the operator takes so many inputs and gives so many outputs."""
@@ -284,6 +290,7 @@ class Domain:
         version: int | tuple[int, ...] = 1,
         counted: bool = False,
         implemented: bool = True,
+        unnamed: tuple[int, ...] = (),
     ) -> None:
         """Registers the row of an operator, or equal rows of several.
 
@@ -295,6 +302,7 @@ class Domain:
             name: of the builder method; the type in lower case by default.
             outputs: how many there are, or the fewest and the most.
             version: the operator set that defined this form, or those that defined equal ones.
+            unnamed: positions among the fewest inputs that may have an empty name.
 
         The other arguments are attributes of :class:`OpSchema`.
 
@@ -325,6 +333,7 @@ class Domain:
                     gradient=gradient,
                     counted=counted,
                     implemented=implemented,
+                    unnamed_inputs=unnamed,
                 )
             )
 

@@ -29,7 +29,7 @@ onnx_row(
         float_("cubic_coeff_a", -0.75), int_("exclude_outside", 0),
         float_("extrapolation_value", 0.0), _MODE,
         ("nearest_mode", Attribute("string", "round_prefer_floor")),
-    ], version=11, constants=(1, 2, 3),
+    ], version=11, constants=(1, 2, 3), unnamed=(1, 2),
 )  # fmt: skip
 onnx_row(
     "Resize", 2, resize.scaled, (NUMBERS, FLOATS), MOVE, READS_NOTHING,

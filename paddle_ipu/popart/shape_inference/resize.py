@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
@@ -17,7 +19,13 @@ COORDINATES = (
     "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
-NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "pytorch")
+"""The last is PopART's own: the element below ``index / scale``, whatever the coordinates."""
+
+
+def scaled_length(size: int, scale: float) -> float:
+    """The length of an axis times its scale, in single precision; rounded down, the new length."""
+    return float(np.float32(size) * np.float32(scale))
 
 
 def _one_of(ctx: InferenceContext, name: str, known: Sequence[str]) -> None:
@@ -35,8 +43,8 @@ def _larger(ctx: InferenceContext, scales: Sequence[float]) -> list[TensorInfo]:
         )
     if any(scale <= 0 for scale in scales):
         raise ctx.error(f"scales must be positive, got {list(scales)}")
-    dims = tuple(math.floor(size * scale) for size, scale in zip(x.dims, scales, strict=True))
-    return [TensorInfo.of(x.dtype, dims)]
+    lengths = map(scaled_length, x.dims, scales)
+    return [TensorInfo.of(x.dtype, tuple(map(int, lengths)))]
 
 
 def _scales(ctx: InferenceContext, index: int) -> list[float]:
@@ -46,6 +54,8 @@ def _scales(ctx: InferenceContext, index: int) -> list[float]:
 def scaled(ctx: InferenceContext) -> list[TensorInfo]:
     """Resize-10 and Upsample-9: (x, scales), one scale an axis."""
     _one_of(ctx, "mode", MODES[:2])
+    _one_of(ctx, "coordinate_transformation_mode", COORDINATES[:-1])
+    _one_of(ctx, "nearest_mode", NEAREST)
     return _larger(ctx, _scales(ctx, 1))
 
 
@@ -62,9 +72,19 @@ def resize(ctx: InferenceContext) -> list[TensorInfo]:
     x = ctx.info(0)
     scales = _scales(ctx, 2) if ctx.has(2) else []
     sizes = ctx.constant_ints(3, "sizes") if ctx.has(3) and ctx.info(3).nelms() else []
-    if bool(scales) == bool(sizes):
-        given = "both" if scales else "neither"
-        raise ctx.error(f"takes either scales or sizes, {given} given")
+    if scales and sizes:
+        raise popart_exception(
+            "Resize op has inputs for `sizes` and `scales`. Only one of these tensors should be "
+            "present. If `sizes` is needed, please pass an empty string as the name of `scales` "
+            "in the input list ( resize([X, roi, '', sizes]) ). If the proto is not generated "
+            "from the PopART Builder, please confirm that only one of the two tensors shall have "
+            "data."
+        )
+    if not scales and not sizes:
+        raise popart_exception(
+            "Resize op has no input for `size` or `scales`. One of these tensors needs to be "
+            "present."
+        )
     if ctx.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         region = ctx.constant(1, "roi")
         if region.size != 2 * len(x.dims):

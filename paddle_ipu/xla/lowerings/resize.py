@@ -1,6 +1,7 @@
 """Lowerings of Resize and Upsample: axis by axis, each element from a few weighted neighbours.
 
-Formulas are those of ONNX's Resize of opset 11.
+Formulas are those of ONNX's Resize of opset 11, in single precision as PopART's. The length of the
+output in them is that of the input times the scale, which no whole number need be.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.popart.shape_inference.resize import scaled_length
 from paddle_ipu.xla.lowerings.arrays import Constant, Inputs, is_floating, optional_input
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 
@@ -31,26 +33,39 @@ class _Options(NamedTuple):
 
 
 def _positions(
-    mode: str, scale: float, size: int, out: int, region: tuple[float, float]
+    mode: str, scale: float, size: int, length: float, region: tuple[float, float]
 ) -> Constant:
-    """Where each element of the output lies in the input, as a fractional index."""
-    at = np.arange(out, dtype=np.float64)
+    """Where each element of the output lies in the input, as a fractional index.
+
+    Args:
+        mode: of the coordinates.
+        scale: of the axis.
+        size: length of the input.
+        length: of the output, before it is rounded down.
+        region: begin and end of what tf_crop_and_resize takes, as shares of the input.
+    """
+    out = int(length)
+    at, one = np.arange(out, dtype=np.float32), np.float32(1)
+    by = np.float32(scale)
     if mode == "asymmetric":
-        return at / scale
+        return at / by
     if mode == "align_corners":
-        return at * (size - 1) / (out - 1) if out > 1 else np.zeros(out)
+        if length == 1:
+            return np.zeros_like(at)
+        return at * np.float32(size - 1) / (np.float32(length) - one)
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / scale
+        return (at + one / 2) / by
     if mode == "tf_crop_and_resize":
         start, end = (bound * (size - 1) for bound in region)
         return start + at * (end - start) / (out - 1) if out > 1 else (start + end) / 2 + at
-    if mode == "pytorch_half_pixel" and out == 1:
-        return np.zeros(out)
-    return (at + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel" and length <= 1:
+        return np.zeros_like(at)
+    return (at + one / 2) / by - one / 2
 
 
 def _nearest(position: Constant, mode: str) -> Taps:
-    if mode == "floor":
+    position = position.astype(np.float64)
+    if mode in ("floor", "pytorch"):
         index = np.floor(position)
     elif mode == "ceil":
         index = np.ceil(position)
@@ -101,19 +116,27 @@ def _interpolated(x: jax.Array, axis: int, taps: Taps, size: int, exclude: bool)
 
 def _resized(
     x: jax.Array,
-    out: Sequence[int],
+    lengths: Sequence[float],
     scales: Sequence[float],
     region: Sequence[float],
     options: _Options,
 ) -> jax.Array:
-    """x in the shape `out`; `region` is all begins, then all ends, for tf_crop_and_resize."""
+    """x with other lengths, which are rounded down.
+
+    `region` is all begins, then all ends, for tf_crop_and_resize.
+    """
     is_crop = options.coordinates == "tf_crop_and_resize"
     ranges = [(0.0, 1.0)] * x.ndim
     if is_crop:
         ranges = list(zip(region[: x.ndim], region[x.ndim :], strict=True))
     dtype, outside = x.dtype, []
-    for axis, (size, wanted) in enumerate(zip(tuple(x.shape), out, strict=True)):
-        position = _positions(options.coordinates, scales[axis], size, wanted, ranges[axis])
+    for axis, (size, length) in enumerate(zip(tuple(x.shape), lengths, strict=True)):
+        mode = options.coordinates
+        if options.mode == "nearest" and options.nearest == "pytorch":
+            mode = "asymmetric"
+            if size == int(length):
+                continue
+        position = _positions(mode, scales[axis], size, length, ranges[axis])
         if is_crop:
             outside.append((axis, (position < 0) | (position > size - 1)))
         if np.array_equal(position, np.arange(size)):
@@ -139,21 +162,26 @@ def _resized(
 def resize(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor with each axis resized in ``mode`` nearest, linear or cubic.
 
-    The scales are input 1 up to opset 10, whose nearest element is the one below. In opset 11
-    they are input 2, or the sizes are input 3; ``coordinate_transformation_mode`` says how
-    positions of the output map to the input.
+    The scales are input 1 up to opset 10, whose nearest element is the one below unless
+    ``nearest_mode`` names another. In opset 11 they are input 2, or the sizes are input 3.
+    ``coordinate_transformation_mode`` says how positions of the output map to the input.
     """
     x = jnp.asarray(inputs[0])
     mode = str(attributes.get("mode", "nearest"))
     if len(inputs) == 2:
-        scales, out = _scales_and_sizes(context, x, inputs, 1)
-        return _resized(x, out, scales, (), _Options(mode, "asymmetric", "floor"))
+        scales = _scales(context, inputs, 1)
+        nearest = str(attributes.get("nearest_mode", "pytorch"))
+        place = "half_pixel" if mode == "nearest" and nearest != "pytorch" else "asymmetric"
+        place = str(attributes.get("coordinate_transformation_mode", place))
+        lengths = list(map(scaled_length, x.shape, scales))
+        return _resized(x, lengths, scales, (), _Options(mode, place, nearest))
     scales_input = optional_input(inputs, 2)
     if scales_input is not None and scales_input.size:
-        scales, out = _scales_and_sizes(context, x, inputs, 2)
+        scales = _scales(context, inputs, 2)
+        lengths = list(map(scaled_length, x.shape, scales))
     else:
-        out = [int(size) for size in context.static(inputs, 3, "the sizes").reshape(-1)]
-        scales = [new / max(old, 1) for new, old in zip(out, x.shape, strict=True)]
+        lengths = [float(size) for size in context.static(inputs, 3, "the sizes").reshape(-1)]
+        scales = [new / max(old, 1) for new, old in zip(lengths, x.shape, strict=True)]
     options = _Options(
         mode,
         str(attributes.get("coordinate_transformation_mode", "half_pixel")),
@@ -165,14 +193,8 @@ def resize(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> 
     region: Sequence[float] = ()
     if options.coordinates == "tf_crop_and_resize":
         region = context.static(inputs, 1, "the region").reshape(-1).tolist()
-    return _resized(x, out, scales, region, options)
+    return _resized(x, lengths, scales, region, options)
 
 
-def _scales_and_sizes(
-    context: LoweringContext, x: jax.Array, inputs: Inputs, index: int
-) -> tuple[list[float], list[int]]:
-    """The constant scales of input `index`, and the sizes that they give."""
-    scales = [float(scale) for scale in context.static(inputs, index, "the scales").reshape(-1)]
-    return scales, [
-        int(np.floor(size * scale)) for size, scale in zip(x.shape, scales, strict=True)
-    ]
+def _scales(context: LoweringContext, inputs: Inputs, index: int) -> list[float]:
+    return [float(scale) for scale in context.static(inputs, index, "the scales").reshape(-1)]

@@ -84,12 +84,6 @@ REASONS: tuple[Reason, ...] = (
         "PopART's max pooling gives no indices",
     ),
     Reason(
-        "resize_downsample_scales_(cubic|linear)_align_corners",
-        r"Y: \d of \d elements differ",
-        "the stored output is that of a length times its scale, not rounded down; onnxruntime's "
-        "and the IPU Model's is that of ONNX's formula",
-    ),
-    Reason(
         "resize_upsample_sizes_nearest_(ceil|floor|round_prefer_ceil)_.*",
         "Y: 39 of 64 elements differ",
         "the model lacks the attribute nearest_mode that the stored output was made with",

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
@@ -50,6 +53,87 @@ def test_the_nearest_element(mode: str, out: list[int]) -> None:
     x = np.array([1, 2, 3], np.float32)
     options = {"coordinate_transformation_mode": "align_corners", "nearest_mode": mode}
     np.testing.assert_array_equal(_one(x, [], [5], **options), out)
+
+
+def _onnx_resized(x: Array, scales: Any, sizes: Any, options: dict[str, Any]) -> Array:
+    """What ONNX's reference implementation makes of it."""
+    inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)]
+    tensors = [
+        numpy_helper.from_array(np.asarray(scales, np.float32), "scales"),
+        numpy_helper.from_array(np.asarray(sizes, np.int64), "sizes"),
+    ]
+    names = ["x", "", "" if len(sizes) else "scales", *(["sizes"] if len(sizes) else [])]
+    node = helper.make_node("Resize", names, ["y"], **options)
+    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "resize", inputs, outputs, tensors)
+    # That of opset 11 asks for a region that nobody reads.
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    (out,) = ReferenceEvaluator(model).run(None, {"x": x})
+    return np.asarray(out)
+
+
+PLACES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+
+
+@pytest.mark.parametrize("coordinates", PLACES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [0.3, 0.51, 0.8, 1.5, 2.6, 3.0001])
+def test_lengths_that_are_no_whole_numbers(mode: str, coordinates: str, scale: float) -> None:
+    """As ONNX's reference: formulas have the length before it is rounded down."""
+    options = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    for size in (2, 3, 7):
+        x = np.random.default_rng(size).random((1, size), np.float32)
+        wanted = _onnx_resized(x, [1.0, scale], [], options)
+        got = _one(x, [1.0, scale], [], **options)
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_lengths_are_of_single_precision() -> None:
+    """0.7 is a little less in single precision, and 10 times that is 7 again."""
+    assert _one(np.zeros(10, np.float32), [0.7], []).shape == (7,)
+    assert _one(np.zeros(3, np.float32), [np.nextafter(np.float32(2), 0)], []).shape == (5,)
+
+
+@pytest.mark.parametrize("coordinates", PLACES)
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_sizes_instead_of_scales(coordinates: str, dtype: Any) -> None:
+    """The name of the scales is empty then, that of the region may be too."""
+    x = np.random.default_rng(0).random((2, 3), np.float32)
+    options = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+    for size in (1, 2, 3, 7):
+        make = builder()
+        name = make.addInputTensor(popart.TensorInfo("FLOAT", [2, 3]), "x")
+        (sizes,) = _constants(make, np.array([2, size], dtype))
+        y = make.aiOnnx.resize([name, "", "", sizes], **options)
+        got = run(infer(make.getModelProto(), {y: "All"}), {"x": x})[y]
+        np.testing.assert_allclose(got, _onnx_resized(x, [], [2, size], options), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["round_prefer_floor", "pytorch", "floor", "ceil"])
+@pytest.mark.parametrize("opset", [10, 11])
+@pytest.mark.parametrize("scale", [0.51, 2.0, 2.6, 3.0001])
+def test_spellings_of_the_nearest_element(opset: int, mode: str, scale: float) -> None:
+    """`nearest_mode` may be added to a node of opset 10 too; ``pytorch`` is PopART's own."""
+    make = Builder(opsets={"ai.onnx": opset, "ai.graphcore": 1})
+    x = make.addInputTensor(popart.TensorInfo("FLOAT", [7]), "x")
+    scales = make.aiOnnx.constant(np.array([scale], np.float32))
+    if opset == 10:
+        y = make.aiOnnx.resize([x, scales])
+        make.addNodeAttribute("nearest_mode", mode, {y})
+    else:
+        y = make.aiOnnx.resize([x, "", scales], nearest_mode=mode)
+    data = np.arange(7, dtype=np.float32)
+    at = np.arange(int(7 * scale))
+    place = at / scale if mode == "pytorch" else (at + 0.5) / scale - 0.5
+    rounded = {
+        "round_prefer_floor": np.ceil(place - 0.5),
+        "pytorch": np.floor(place),
+        "floor": np.floor(place),
+        "ceil": np.ceil(place),
+    }[mode]
+    got = run(infer(make.getModelProto(), {y: "All"}), {"x": data})[y]
+    np.testing.assert_array_equal(got, np.clip(rounded, 0, 6))
 
 
 def test_integers_stay_integers() -> None:
@@ -137,8 +221,11 @@ def test_the_gradient_of_nearest_adds_what_an_element_became() -> None:
             {"coordinate_transformation_mode": "corner"},
             "coordinate_transformation_mode is 'corner', expected one of half_pixel",
         ),
-        ({"scales": [1.0] * 4, "sizes": [1] * 4}, "either scales or sizes, both given"),
-        ({"scales": []}, "either scales or sizes, neither given"),
+        (
+            {"scales": [1.0] * 4, "sizes": [1] * 4},
+            r"^Resize op has inputs for `sizes` and `scales`. Only one of these tensors should be",
+        ),
+        ({"scales": []}, "^Resize op has no input for `size` or `scales`. One of these tensors"),
         ({"scales": [2.0]}, r"exactly 4 elements in resize op inputs, scales. Scales has 1 elem"),
         ({"scales": [1, 1, 0, 1]}, "scales must be positive, got"),
         ({"scales": [], "sizes": [2]}, r"sizes \[2\] must hold one size for each of the 4 dim"),
