@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import Dims, InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
@@ -176,7 +177,9 @@ def subsample(ctx: InferenceContext) -> list[TensorInfo]:
     x = ctx.info(0)
     strides = list(ctx.attributes["strides"])
     if 0 in strides:
-        raise ctx.error(f"Strides invalid. 0 stride at index {strides.index(0)}")
+        raise popart_exception(f"Strides invalid. 0 stride at index {strides.index(0)}")
+    if min(strides, default=1) < 0:
+        raise ctx.error(f"strides {strides} must be positive")
     if len(strides) != len(x.dims):
         raise ctx.error(f"strides {strides} must hold one for each axis of {shape_string(x.dims)}")
     dims = tuple(-(-dim // stride) for dim, stride in zip(x.dims, strides, strict=True))

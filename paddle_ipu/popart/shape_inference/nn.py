@@ -80,10 +80,30 @@ def conv(ctx: InferenceContext) -> list[TensorInfo]:
     return [TensorInfo.of(dtype, (x[0], w[0], *_window_dims(ctx, x[2:], kernel)))]
 
 
+def check_auto_pad(mode: str, output_shape: Sequence[int], rank: int) -> None:
+    """Raises a popart_exception where a ConvTranspose's `auto_pad` has nothing to make pads of.
+
+    Args:
+        mode: the attribute, which a node may have been given only after it was made.
+        output_shape: the attribute; empty for none.
+        rank: number of spatial dimensions.
+    """
+    sized = len(output_shape) == rank
+    if mode == "VALID" and sized:
+        raise popart_exception(
+            "`VALID` type for auto_pad cannot be used if the `output_shape` is also set"
+        )
+    if mode not in ("NOTSET", "VALID") and not sized:
+        raise popart_exception(
+            f"auto_pad {mode} of a ConvTranspose needs output_shape with {rank} sizes"
+        )
+
+
 def conv_transpose(ctx: InferenceContext) -> list[TensorInfo]:
     """(x [N, C, *spatial], w [C, M / group, *kernel], bias [M]) -> [N, M, *out].
 
-    out is ``stride * (size - 1) + output_padding + kernel - pads``, or ``output_shape``.
+    out is ``stride * (size - 1) + output_padding + kernel - pads``, or ``output_shape``: sizes of
+    the spatial dimensions, which make the pads, or of all of them, which the pads must give.
     """
     dtype = ctx.same_dtype(0, 1, 2)
     x = ctx.expect_rank(0, 3).dims
@@ -102,12 +122,16 @@ def conv_transpose(ctx: InferenceContext) -> list[TensorInfo]:
     if ctx.has(2) and ctx.info(2).dims != (channels,):
         raise ctx.error(f"the bias must have shape [{channels}], got {ctx.info(2)}")
     given = list(attributes.get("output_shape") or [])
-    if len(given) not in (0, rank):
-        raise ctx.error(f"output_shape {given} must have {rank} sizes, one a spatial dimension")
+    if len(given) not in (0, rank, rank + 2):
+        raise ctx.error(
+            f"output_shape {given} must have {rank} sizes, one a spatial dimension, or all "
+            f"{rank + 2}"
+        )
+    check_auto_pad(attributes.get("auto_pad", "NOTSET"), given, rank)
     strides = list(attributes.get("strides") or [1] * rank)
     pads = list(attributes.get("pads") or [0] * (2 * rank))
     extra = list(attributes.get("output_padding") or [0] * rank)
-    out = given or [
+    out = [
         strides[axis] * (x[axis + 2] - 1)
         + extra[axis]
         + w[axis + 2]
@@ -115,6 +139,10 @@ def conv_transpose(ctx: InferenceContext) -> list[TensorInfo]:
         - pads[axis + rank]
         for axis in range(rank)
     ]
+    if len(given) > rank and given != [x[0], channels, *out]:
+        raise ctx.error(f"output_shape {given} must be {[x[0], channels, *out]}, as the pads give")
+    if len(given) == rank:
+        out = given
     if any(size < 1 for size in out):
         raise ctx.error(f"has invalid output shape, {_list(out)}")
     return [TensorInfo.of(dtype, (x[0], channels, *out))]

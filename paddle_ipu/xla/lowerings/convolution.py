@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.popart.shape_inference.nn import check_auto_pad
 from paddle_ipu.xla.lowerings import channels_last, half_convolution
 from paddle_ipu.xla.lowerings.arrays import Inputs, integers, optional_input, where_in_program
 from paddle_ipu.xla.lowerings.channels_last import Geometry, Padding
@@ -125,22 +126,28 @@ def conv_transpose(context: LoweringContext, inputs: Inputs, attributes: Attribu
 
     It is a convolution of the data, dilated by the strides, with the flipped kernels.
 
-    With ``output_shape`` the pads are what makes the output that long, an odd rest at the end;
-    where the output is longer than all of the input reaches, the end is filled with zeros.
+    With ``output_shape`` the pads are what makes the output that long. An odd rest is at the end,
+    by ``auto_pad`` SAME_UPPER at the start; where the output is longer than all of the input
+    reaches, the end is filled with zeros.
     """
     x, weights = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     rank = x.ndim - 2
     strides = integers(attributes, "strides") or [1] * rank
     extra = integers(attributes, "output_padding") or [0] * rank
     pads = integers(attributes, "pads") or [0] * (2 * rank)
-    wanted, kernel = integers(attributes, "output_shape"), weights.shape[2:]
+    wanted, kernel = integers(attributes, "output_shape") or [], weights.shape[2:]
+    auto_pad = str(attributes.get("auto_pad", "NOTSET"))
+    check_auto_pad(auto_pad, wanted, rank)
     padding = []
     for axis in range(rank):
         before, after = pads[axis], pads[axis + rank]
-        if wanted:
+        # All sizes of the output are what the pads give.
+        if len(wanted) == rank:
             full = strides[axis] * (x.shape[axis + 2] - 1) + extra[axis] + kernel[axis]
             before = int((full - wanted[axis]) / 2)
             after = full - wanted[axis] - before
+            if auto_pad == "SAME_UPPER" and after > before >= 0:
+                before, after = after, before
         padding.append((kernel[axis] - 1 - before, kernel[axis] - 1 + extra[axis] - after))
     group = int(attributes.get("group", 1))
     channels, each = weights.shape[0] // group, weights.shape[1]
