@@ -16,7 +16,8 @@ class AnchorReturnType:
     """Which of a step's values of a tensor come back.
 
     ``AnchorReturnType(name[, returnPeriod][, tileSet][, exchangeStrategy])``; `name` is ``All``,
-    ``Final``, ``Sum`` or ``EveryN``, in any case, and only ``EveryN`` takes a period.
+    ``Final``, ``Sum`` or ``EveryN``, in any case, and only ``EveryN`` takes a period N: that of
+    micro-batches, of which the N-th, 2N-th and so on come back.
     """
 
     def __init__(self, anchorReturnTypeString: str, *args: Any, **keywords: Any) -> None:
@@ -83,8 +84,7 @@ class AnchorReturnType:
         if self._id in (AnchorReturnTypeId.Final, AnchorReturnTypeId.Sum):
             return [batches * micro - 1]
         period = self._period or 1
-        kept = range(period - 1, batches, period)
-        return [batch * micro + at for batch in kept for at in range(micro)]
+        return list(range(period - 1, batches * micro, period))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnchorReturnType) and vars(self) == vars(other)

@@ -262,15 +262,14 @@ class SessionWeights:
     def modelToHost(self, filename: str) -> None:
         """Writes the program with the device's weights and optimizer state as an ONNX file.
 
+        It takes a snapshot as ``weightsToHost`` does, which ``weightsFromHost`` uploads again.
         Weights that the model keeps in a file of their own are rewritten there; those that are too
         many for one file go to ``<filename>.data``.
         """
         self._require_device("modelToHost")
         self._require_weights("modelToHost")
-        self._executable.upload_initial_state()
-        arrays = {**self._executable.host_weights, **self._executable.state}
-        if self._synthetic:
-            arrays.update((name, self._host[name]) for name in arrays if name in self._host)
+        self.weightsToHost()
+        arrays = {name: self._host[name] for name in self._fetched}
         write_model(model_with(self._graph, arrays), filename)
 
     def _release_host_copies(self) -> None:

@@ -356,9 +356,9 @@ class Step:
         if anchor.kind == "sum":
             with integers.allowed_if(integers.is_wide(flat)):
                 return jnp.sum(flat, axis=0, dtype=flat.dtype)
-        by_batch = value if program.batches_per_step > 1 else value[None]
-        kept = by_batch[anchor.period - 1 :: anchor.period]
-        return kept[0] if kept.shape[0] == 1 else kept
+        kept = flat[anchor.period - 1 :: anchor.period]
+        loops = (program.batches_per_step // anchor.period, program.accumulation_factor)
+        return kept.reshape(*(size for size in loops if size > 1), *flat.shape[1:])
 
 
 def _unless(valid: jax.Array, new: Any, old: Any) -> Any:

@@ -57,9 +57,13 @@ def kept(kind: Any, values: Array) -> Array:
         return np.asarray(values[-1, -1])
     if kind == "Sum":
         return np.asarray(values.sum((0, 1)))
-    chosen = values if kind == "All" else values[1::2]
-    loops = [dim for dim in chosen.shape[:2] if dim > 1]
-    return chosen.reshape((*loops, *chosen.shape[2:]))
+    batches, micro, *dims = values.shape
+    if kind == "All":
+        chosen = values.reshape(-1, *dims)
+    else:
+        # Every second micro-batch, those of one batch in a row.
+        chosen, batches = values.reshape(-1, *dims)[1::2], batches // 2
+    return chosen.reshape([*(dim for dim in (batches, micro) if dim > 1), *dims])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["all", "final", "sum", "every2"])

@@ -330,6 +330,25 @@ def test_a_saved_model_resumes(tmp_path: Path, form: str) -> None:
     np.testing.assert_allclose(run(inference, {"x": X})[program.out], X @ w + b, rtol=1e-6)
 
 
+@pytest.mark.parametrize("runs", [0, 2])
+def test_a_saved_model_is_what_weights_from_host_uploads(tmp_path: Path, runs: int) -> None:
+    """As ``weightsToHost`` would: the step then repeats, whatever has run since."""
+    session = train(program := Linear(), sgd(), {program.out: "Final"})
+    first = run(session, {"x": X})[program.out]
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    saved = {t.name: onnx.numpy_helper.to_array(t)
+             for t in onnx.load(tmp_path / "model.onnx").graph.initializer}  # fmt: skip
+    after = X @ saved["w"] + saved["b"]
+    for _ in range(runs):
+        run(session, {"x": X})
+    session.weightsFromHost()
+    for name, array in zip(saved, weights(session, *saved), strict=True):
+        np.testing.assert_array_equal(array, saved[name])
+    got = run(session, {"x": X})[program.out]
+    np.testing.assert_allclose(got, after, rtol=1e-6)
+    assert not np.allclose(got, first)
+
+
 def test_weights_kept_in_a_file_are_rewritten_there(tmp_path: Path) -> None:
     program = Linear()
     external = tmp_path / "weights.bin"
