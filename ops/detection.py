@@ -295,6 +295,12 @@ def yolo_loss(context: TranslationContext) -> list[str | None]:
     attributes: dict[str, object] = {
         name: context.ints(name) for name in ("anchors", "anchor_mask")
     }
+    count, chosen = len(context.ints("anchors")) // 2, context.ints("anchor_mask")
+    if not all(0 <= anchor < count for anchor in chosen):
+        raise context.refuse(
+            f"anchor_mask {chosen} of {count} anchors: Paddle's kernel reads beyond them. Give "
+            f"numbers from 0 to {count - 1}."
+        )
     for name in ("class_num", "downsample_ratio", "use_label_smooth"):
         attributes[name] = int(context.attr(name))
     for name in ("ignore_thresh", "scale_x_y"):

@@ -13,7 +13,10 @@ from paddle_ipu.ops.result_types import written_as
 def gather(context: TranslationContext) -> str:
     """Slices of ``x`` along an axis by a 1-D index, or one of shape [n, 1]."""
     x, index = context.input("x"), context.input("index")
-    axis = (context.ints("axis")[0] if context.has("axis") else 0) % context.rank(x)
+    axis, rank = context.ints("axis")[0] if context.has("axis") else 0, context.rank(x)
+    if not -rank <= axis < rank:
+        raise context.refuse(f"axis {axis} of x {context.shape(x)}, which does not have it.")
+    axis %= rank
     shape = context.shape(index)
     if len(shape) == 2:
         # Paddle takes [n, 0], too: no index.
@@ -66,6 +69,8 @@ def gather_nd(context: TranslationContext) -> str:
     """``x[index[..., 0], index[..., 1], ...]``; with one index it is a plain, portable Gather."""
     x, index = context.input("x"), context.input("index")
     shape = context.shape(index)
+    if 0 in context.shape(x)[: shape[-1]] and 0 not in shape:
+        raise context.refuse(f"x {context.shape(x)} has no element that index {shape} could mean.")
     if shape[-1] == 1:
         return context.onnx.gather([x, context.reshape(index, shape[:-1])], 0)
     return context.extension("GatherNd", [x, index])[0]

@@ -80,7 +80,7 @@ def angle(context: TranslationContext) -> str:
     return context.onnx.where([context.onnx.isnan([x]), x, result])
 
 
-@translator("logit", emits=("Clip", "Sub", "Div", "Log", "Less", "Greater", "Or", "Where", "Mul"))
+@translator("logit", emits=("Clip", "Sub", "Log", "Less", "Greater", "Or", "Where", "Mul"))
 def logit(context: TranslationContext) -> str:
     """``log(x / (1 - x))``, x clipped to [eps, 1 - eps]; with ``eps`` 0 NaN outside [0, 1]."""
     x, eps = context.input("x"), float(context.attr("eps", 1e-6))
@@ -90,8 +90,9 @@ def logit(context: TranslationContext) -> str:
         # Above one half, the lower bound is the one that counts.
         bounds = [context.const_like(bound, x) for bound in (eps, max(eps, 1.0 - eps))]
         inside = context.onnx.clip([x, *bounds])
-    odds = context.onnx.div([inside, context.onnx.sub([one, inside])])
-    result = context.onnx.log([odds])
+    # Not the logarithm of a quotient, whose slope at its ends is 0 times infinity.
+    parts = [context.onnx.log([part]) for part in (inside, context.onnx.sub([one, inside]))]
+    result = context.onnx.sub(parts)
     if eps:
         return result
     outside = context.onnx.logical_or(

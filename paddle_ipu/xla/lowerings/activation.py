@@ -46,6 +46,19 @@ def _softsign_jvp(primals: Single, tangents: Single) -> Pair:
 
 
 @jax.custom_jvp
+def _tanh(x: jax.Array) -> jax.Array:
+    return lax.tanh(x)
+
+
+@_tanh.defjvp
+def _tanh_jvp(primals: Single, tangents: Single) -> Pair:
+    # JAX multiplies by 1 + tanh first, as a sum: an infinite tangent times 0 is NaN at 0.
+    (x,), (tangent,) = primals, tangents
+    y = _tanh(x)
+    return y, tangent * ((1 - y) * (1 + y))
+
+
+@jax.custom_jvp
 def _swish(x: jax.Array) -> jax.Array:
     return x * lax.logistic(x)
 
@@ -122,7 +135,7 @@ def _keeping_argument(function: Function, slope: Function) -> Lowering:
 
 lowering("ai.graphcore", "Gelu")(_keeping_argument(gelu_tanh, gelu_tanh_slope))
 lowering("ai.graphcore", "GeluErf")(_keeping_argument(gelu_erf, gelu_erf_slope))
-lowering("ai.onnx", "Tanh")(unary(lax.tanh))
+lowering("ai.onnx", "Tanh")(unary(_tanh))
 lowering("ai.onnx", "Relu")(unary(_relu))
 lowering("ai.onnx", "Sigmoid")(unary(lax.logistic))
 lowering("ai.onnx", "Softplus")(unary(lambda x: jnp.logaddexp(x, jnp.zeros_like(x))))

@@ -105,8 +105,7 @@ def _layer(
     bias = optional_input(inputs, 3)
     both = jnp.zeros(2 * w.shape[0], x.dtype) if bias is None else jnp.asarray(bias)[0]
     of_x, of_h = jnp.split(both, 2)
-    # PopART's GRU and RNN ignore them, with a warning.
-    lengths = optional_input(inputs, 4) if kind == "LSTM" else None
+    lengths = optional_input(inputs, 4)
     states = tuple(
         jnp.zeros((x.shape[1], r.shape[1]), x.dtype) if initial is None else jnp.asarray(initial)[0]
         for initial in (optional_input(inputs, 5 + at) for at in range(2 if kind == "LSTM" else 1))
@@ -135,7 +134,10 @@ def recurrent(context: LoweringContext, inputs: Inputs, attributes: Attributes) 
     defaults = {"LSTM": ["Sigmoid", "Tanh"], "GRU": [], "RNN": ["Tanh"]}[context.op_type]
     chosen = list(attributes.get("activations") or [])
     names = [*chosen[: len(defaults)], *defaults[len(chosen) :]]
-    return _layer(context, context.op_type, inputs, names, attributes, False)[: context.num_outputs]
+    # PopART's GRU and RNN ignore lengths, with a warning.
+    ignored = None if context.op_type == "LSTM" else 4
+    given = [None if at == ignored else value for at, value in enumerate(inputs)]
+    return _layer(context, context.op_type, given, names, attributes, False)[: context.num_outputs]
 
 
 @lowering("ai.paddle_ipu", "Recurrent")

@@ -701,6 +701,31 @@ ROWS = (
         "of a number without axes Paddle's kernel takes the norm of nothing",
     ),
     Explained(
+        "slice",
+        r"(shape|numbers|NaN|infinity)[\s\S]*: slice\n[\s\S]*    axes = \[[^\]]*-",
+        "Paddle's kernel of the operator does not count an axis from the end; its function does",
+    ),
+    Explained(
+        "swiglu|logcumsumexp",
+        r"of a gradient[\s\S]*with huge numbers",
+        "Paddle's formula adds a gradient's part to a number beside which it is lost",
+    ),
+    Explained(
+        "clip_by_norm",
+        r"NaN[\s\S]*max_norm = inf",
+        "Paddle divides an infinite limit by an infinite limit",
+    ),
+    Explained(
+        "grid_sample",
+        r"(NaN|infinity) of a gradient[\s\S]*with infinities",
+        "Paddle multiplies a pixel that is infinite by the weight 0 that it has at the border",
+    ),
+    Explained(
+        "scale",
+        r"infinity[\s\S]*: scale\n[\s\S]*(digamma|reciprocal|rsqrt|divide)",
+        "Paddle adds a bias of 0, which makes 0 of -0; XLA leaves that out",
+    ),
+    Explained(
         "fusion_squared_mat_sub",
         r"numbers[\s\S]*with numbers beyond 64",
         "where one product is much larger than the others, its square is taken from itself",

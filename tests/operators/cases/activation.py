@@ -112,6 +112,8 @@ _add(
     limits=floats(-np.inf, np.inf),
 )
 _add("gelu", lambda x: F.gelu(x, approximate=True), gradient=("x",), label="tanh", x=_AROUND_ZERO)
+_add("tanh", lambda x: paddle.log(paddle.tanh(x)), gradient=("x",), label="an infinite slope",
+     x=floats(0.0, 0.5))  # fmt: skip
 _add("relu6", F.relu6, gradient=("x",), label="bounds", x=floats(-1.0, 0.0, 3.0, 6.0, 7.0))
 _add(
     "hardtanh",

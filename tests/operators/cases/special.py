@@ -182,6 +182,8 @@ _add(
     label="bounds",
     x=floats(0.25, 0.75, 0.0, 1.0),
 )
+_add("logit", lambda x: paddle.logit(x, 0.0), gradient=("x",), label="the ends",
+     x=floats(0.0, 0.25, 1.0))  # fmt: skip
 _add("logit", lambda x: paddle.logit(x, 0.0), label="outside", x=floats(-0.5, 0.0, 0.4, 1.0, 1.5))
 
 _add(

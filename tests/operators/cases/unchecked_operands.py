@@ -172,6 +172,20 @@ _refuse(
     w=normal(3),
 )
 
+_refuse("gather", lambda x, i: paddle._C_ops.gather(x, i, paddle.full([1], -3, "int32")),
+        r"axis -3 of x \[2, 3\], which does not have it", since=_PIR, x=normal(2, 3),
+        i=np.zeros(1, np.int64))  # fmt: skip
+_refuse("gather_nd", paddle.gather_nd, r"x \[2, 0\] has no element that index \[1, 2\] could mean",
+        since=_PIR, x=normal(2, 0), i=np.zeros((1, 2), np.int64))  # fmt: skip
+_refuse(
+    "yolo_loss",
+    lambda x, b, n: V.yolo_loss(x, b, n, [3, 5, 8, 6], [-1, 1], 3, 0.5, 32),
+    r"anchor_mask \[-1, 1\] of 2 anchors: Paddle's kernel reads beyond them",
+    x=normal(1, 16, 4, 4),
+    b=np.full((1, 2, 4), 0.5, np.float32),
+    n=np.zeros((1, 2), np.int32),
+)
+
 _refuse("truncated_gaussian_random",
         lambda: paddle._C_ops.truncated_gaussian_random(
             [3], 0.0, 0.0, 0, -2.0, 2.0, paddle.float32, paddle.CPUPlace()),
