@@ -191,7 +191,7 @@ class _Search:
         if len(case.steps) > 1 and not case.training and self._links_agree(case, outcome):
             return Verdict("agrees operator by operator")
         if (
-            case.training
+            verdict.fetch.startswith("gradient")
             and NOT_FINITE_IN_PADDLE_ALONE in verdict.detail
             and self._is_slope(case, verdict.fetch, answer.results, outcome.results)
         ):
