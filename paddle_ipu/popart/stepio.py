@@ -124,8 +124,23 @@ class PyStepIO(IStepIO):
         dtype: Any,
         check: bool = True,
         details: str = "",
+        each: int = 1,
     ) -> Array:
-        """The next ``prod(shape)`` elements of an input, as `shape` and `dtype`."""
+        """The next ``prod(shape)`` elements of an input, as `shape` and `dtype`.
+
+        Without runtime asserts an array may have fewer; it then begins again at its end.
+
+        Args:
+            id: of the tensor.
+            shape: of all micro-batches together.
+            dtype: the device's.
+            check: whether the number of elements is checked.
+            details: the end of that check's message.
+            each: elements of one micro-batch, which must be whole ones.
+
+        Raises:
+            popart_runtime_error: no such array, or one of another size or type.
+        """
         array = self.inputs.get(id)
         if array is None:
             raise popart_runtime_error(f"No tensor {id} provided in PyStepIO's inputs")
@@ -137,6 +152,9 @@ class PyStepIO(IStepIO):
             flat = array.reshape(-1)
         elif start + count <= array.size:
             flat = array.reshape(-1)[start : start + count]
+            self._offsets[id] = (start + count) % array.size
+        elif not self.runtime_asserts and array.size and not (array.size % each or start % each):
+            flat = array.reshape(-1)[(start + np.arange(count)) % array.size]
             self._offsets[id] = (start + count) % array.size
         else:
             raise popart_runtime_error(

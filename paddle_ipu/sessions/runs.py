@@ -273,7 +273,8 @@ class SessionRuns(SessionWeights):
         feeds = {}
         for name, (shape, dtype) in program.inputs.items():
             details = self._details(shape) if first else ""
-            feeds[name] = io.input(name, self._feed_shapes[name], dtype, first, details)
+            whole = self._feed_shapes[name]
+            feeds[name] = io.input(name, whole, dtype, first, details, max(prod(shape), 1))
         for expected in self._expected_outputs:
             io.check_output(*expected)
         self._io_checked = True

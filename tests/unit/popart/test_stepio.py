@@ -82,9 +82,23 @@ def test_longer_arrays_are_consumed_step_by_step_and_then_again() -> None:
     assert taken == [[0, 1], [2, 3], [0, 1]]
     odd = PyStepIO({"x": np.arange(3, dtype=np.int32)}, {})
     odd.enableRuntimeAsserts(False)
-    odd.input("x", (2,), np.int32)
+    odd.input("x", (2,), np.int32, each=2)
     with pytest.raises(popart_runtime_error, match="has 1 elements left in .*, the step takes 2"):
-        odd.input("x", (2,), np.int32)
+        odd.input("x", (2,), np.int32, each=2)
+
+
+def test_shorter_arrays_begin_again_where_nothing_is_asserted() -> None:
+    step = PyStepIO({"x": np.arange(6, dtype=np.int32)}, {})
+    step.enableRuntimeAsserts(False)
+    assert step.input("x", (5, 2), np.int32, each=2).tolist() == [
+        [0, 1], [2, 3], [4, 5], [0, 1], [2, 3]
+    ]  # fmt: skip
+    assert step.input("x", (1, 2), np.int32, each=2).tolist() == [[4, 5]]
+    asserted = PyStepIO({"x": np.arange(6, dtype=np.int32)}, {})
+    with pytest.raises(popart_runtime_error, match="Unexpected number of input elements"):
+        asserted.input("x", (5, 2), np.int32, each=2)
+    with pytest.raises(popart_runtime_error, match="has 6 elements left in .*, the step takes 10"):
+        asserted.input("x", (5, 2), np.int32, check=False, each=2)
 
 
 def test_types(caplog: pytest.LogCaptureFixture) -> None:
