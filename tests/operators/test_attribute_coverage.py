@@ -49,7 +49,7 @@ _BY_REASON: dict[str, str] = {
         margin_cross_entropy.nranks margin_cross_entropy.rank margin_cross_entropy.ring_id
     """,
     "names a way of the kernel, or what else it keeps, and not a result": """
-        cross_entropy_with_softmax.numeric_stable_mode eigvalsh.is_test embedding.sparse
+        cross_entropy_with_softmax.numeric_stable_mode embedding.sparse
         flash_attn.return_softmax flash_attn.rng_name
         flash_attn_qkvpacked.return_softmax flash_attn_qkvpacked.rng_name
         flash_attn_unpadded.max_seqlen_k flash_attn_unpadded.max_seqlen_q

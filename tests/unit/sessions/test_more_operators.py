@@ -241,14 +241,14 @@ def test_spline_basis_and_weighting(degree: int) -> None:
             call()
 
 
-@pytest.mark.parametrize("axes", [[], [1], [-1, 0], [0, 1, 2]])
+@pytest.mark.parametrize("axes", [None, [1], [-1, 0], [0, 1, 2]])
 @pytest.mark.parametrize("keep", [0, 1])
-def test_reduce_median(axes: list[int], keep: int) -> None:
+def test_reduce_median(axes: list[int] | None, keep: int) -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", [2, 3, 4], "x")
     names = make.aiGraphcore.reducemedian([x], axes, keep)
     data = np.random.default_rng(1).permutation(24).astype(np.float32).reshape(2, 3, 4)
-    chosen = tuple(axes) or (0, 1, 2)
+    chosen = (0, 1, 2) if axes is None else tuple(axes)
     # The lower of the two in the middle.
     wanted = np.quantile(data, 0.5, axis=chosen, keepdims=bool(keep), method="lower")
     value, index = result(make, names, {"x": data})
@@ -262,6 +262,15 @@ def test_reduce_median(axes: list[int], keep: int) -> None:
     hits = (data == whole).transpose(*rest, *at).reshape(*(data.shape[a] for a in rest), -1)
     np.testing.assert_array_equal(index.reshape(-1), hits.argmax(-1).reshape(-1))
     np.testing.assert_array_equal(gradient(make, names[0], x, {"x": data}), data == whole)
+
+
+def test_the_median_of_no_axes_is_each_number() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 3], "x")
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    value, index = result(make, make.aiGraphcore.reducemedian([x], [], 0), {"x": data})
+    np.testing.assert_array_equal(value, data)
+    np.testing.assert_array_equal(index, np.zeros((2, 3)))
 
 
 def test_the_median_of_nothing() -> None:
