@@ -177,6 +177,8 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, ir.Attr]:
         name: ir.serde.deserialize_attribute(attribute.default_value)
         for name, attribute in standard.attributes.items()
         if attribute.default_value.type != onnx.AttributeProto.UNDEFINED
+        # Those of an RNN name two directions, of which it has one unless its file says so.
+        and (op_type, name) != ("RNN", "activations")
     }
 
 

@@ -279,3 +279,13 @@ def test_an_unknown_mode_is_refused() -> None:
 
     with pytest.raises(popart_exception, match="mode 'ELMAN' is not known: expected one of LSTM"):
         _run(emit, X, *_weights(1), LENGTHS, *_states(1))
+
+
+def test_a_serialised_rnn_has_one_activation() -> None:
+    """ONNX's default names those of two directions."""
+    make = builder()
+    x = make.addInputTensor("FLOAT", [1, 1, 1], "x")
+    w, r = (make.addInitializedInputTensor(np.full((1, 1, 1), v, np.float32)) for v in (2, 3))
+    y, _ = make.aiOnnx.rnn([x, w, r], 2)
+    got = run(infer(make.getModelProto(), {y: "All"}), {"x": np.full((1, 1, 1), 0.25, np.float32)})
+    np.testing.assert_allclose(got[y].reshape(-1), np.tanh([0.5]), rtol=1e-6)
