@@ -7,6 +7,7 @@ name, and listed in `onnx_limits`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,14 @@ OPEN = {
     "pool2d-no_number": "the maximum of minus infinities is that, not the lowest number",
     "mean-empty": "onnxruntime's ReduceMean of no elements is 0",
     "prod-64 bits": "onnxruntime multiplies int64 as floating-point numbers",
-}
-"""Cases whose numbers are other ones there, and why."""
+    r"(pool|max_pool|fractional_max_pool)\dd.*-of .*\b0 x .*|roi_(align|pool)-of no image":
+        "onnxruntime takes no windows or boxes of images without elements",
+    r"conv\dd-no window.*": "onnxruntime takes no image that is smaller than the window",
+    "(max|min|amax|amin)-NaN": "onnxruntime's maximum of numbers and NaN may be a number",
+    "slogdet(_v2)?-not finite|deformable_conv-infinities at the edge":
+        "of infinities, ONNX's operators multiply some by 0 that Paddle's kernel leaves out",
+}  # fmt: skip
+"""Names of cases, as regular expressions, whose numbers are other ones there, and why."""
 
 
 def _cases(operator: str) -> list[OperatorCase]:
@@ -44,8 +51,12 @@ def _cases(operator: str) -> list[OperatorCase]:
     return [
         case
         for case in BY_OPERATOR[operator]
-        if is_settled(case) and not (lacks(case) or case.name in OPEN or _trains(case))
+        if is_settled(case) and not (lacks(case) or _is_open(case) or _trains(case))
     ]
+
+
+def _is_open(case: OperatorCase) -> bool:
+    return any(re.fullmatch(name, case.name) for name in OPEN)
 
 
 def _trains(case: OperatorCase) -> bool:
