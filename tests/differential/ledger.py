@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.differential.causes import CAUSES, FIRST_SEED
 from tests.differential.tally import Tally
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,29 @@ def _commit() -> str:
 def page(records: Sequence[dict[str, Any]]) -> str:
     """The page of some records."""
     head = _HEAD.read_text()
-    return f"{head}\n## Tried so far\n\n{_totals(records)}\n\n## Runs\n\n{_runs(records)}\n"
+    return (
+        f"{head}\n## Tried so far\n\n{_totals(records)}\n\n"
+        f"## What the last findings were\n\n{_causes(records)}\n\n"
+        f"## Runs\n\n{_runs(records)}\n"
+    )
+
+
+def recent_findings(records: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
+    """(seed, title) of the findings of random operators whose causes are in the table."""
+    return [
+        (record["seed"], title)
+        for record in records
+        if record["kind"] == "operators" and record["seed"] >= FIRST_SEED
+        for title in record["findings"]
+    ]
+
+
+def _causes(records: Sequence[dict[str, Any]]) -> str:
+    lines = ["| seed | finding | what it was |", "| --- | --- | --- |"]
+    for seed, title in recent_findings(records):
+        what = CAUSES.get((seed, title), "not known yet")
+        lines.append(f"| {seed} | {title.replace('|', '/')} | {what} |")
+    return "\n".join(lines)
 
 
 def _totals(records: Sequence[dict[str, Any]]) -> str:

@@ -726,6 +726,16 @@ ROWS = (
         "Paddle adds a bias of 0, which makes 0 of -0; XLA leaves that out",
     ),
     Explained(
+        "p_norm",
+        r"of a gradient[\s\S]*: p_norm\n[\s\S]*    epsilon = (-|[1-9]\.|0\.0*[1-9])",
+        "Paddle's gradient adds epsilon, which is no small number here, to a power of the norm",
+    ),
+    Explained(
+        "mean",
+        r"numbers of int64[\s\S]*: mean\n    x: int64[^\n]*\d{9}",
+        "Paddle's kernel goes by float32",
+    ),
+    Explained(
         "fusion_squared_mat_sub",
         r"numbers[\s\S]*with numbers beyond 64",
         "where one product is much larger than the others, its square is taken from itself",
