@@ -55,7 +55,7 @@ def _tanh_jvp(primals: Single, tangents: Single) -> Pair:
     # JAX multiplies by 1 + tanh first, as a sum: an infinite tangent times 0 is NaN at 0.
     (x,), (tangent,) = primals, tangents
     y = _tanh(x)
-    return y, tangent * ((1 - y) * (1 + y))
+    return y, tangent * (1 + y) * (1 - y)
 
 
 @jax.custom_jvp
