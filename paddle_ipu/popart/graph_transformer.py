@@ -120,18 +120,22 @@ class GraphTransformer:
 
     def prepareNodesForTraining(self) -> None:
         """Each BatchNormalization gets the five results it has in training."""
+        taken = {value.name for graph in self._graphs() for value in _values(graph)}
         for node in self._graph.all_nodes():
             missing = _TRAINED_NORM_OUTPUTS - len(node.outputs)
             if node.op_type == "BatchNormalization" and missing > 0:
                 first = len(node.outputs)
                 node.resize_outputs(_TRAINED_NORM_OUTPUTS)
                 for at in range(first, _TRAINED_NORM_OUTPUTS):
-                    node.outputs[at].name = f"{node.outputs[0].name}_statistic_{at}"
+                    name = f"{node.outputs[0].name}_statistic_{at}"
+                    while name in taken:
+                        name += "_"
+                    node.outputs[at].name = name
 
     def removeUnusedInputs(self) -> None:
-        """Inputs that no node reads are removed, with their initializers."""
+        """Inputs that no node reads and that are no outputs are removed, with initializers."""
         for value in list(self._graph.inputs):
-            if not value.uses():
+            if not value.uses() and not value.is_graph_output():
                 self._graph.inputs.remove(value)
                 self._graph.initializers.pop(str(value.name), None)
 

@@ -164,14 +164,15 @@ def test_batch_norms_of_training() -> None:
     nodes = [
         helper.make_node("BatchNormalization", names, ["m"]),
         helper.make_node("BatchNormalization", ["m", *names[1:]], ["y"]),
+        helper.make_node("Identity", ["y"], ["m_statistic_1"]),
     ]
     y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3, 4])
     graph = helper.make_graph(nodes, "graph", infos, [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
     made = _changed(model, lambda transformer: transformer.prepareNodesForTraining())
     outputs = [name for node in made.graph.node for name in node.output]
-    assert [len(node.output) for node in made.graph.node] == [5, 5]
-    assert len(set(outputs)) == 10 and outputs[0] == "m" and outputs[5] == "y"
+    assert [len(node.output) for node in made.graph.node] == [5, 5, 1]
+    assert len(set(outputs)) == 11 and outputs[0] == "m" and outputs[5] == "y"
 
 
 def test_unused_inputs_are_removed() -> None:
@@ -179,6 +180,9 @@ def test_unused_inputs_are_removed() -> None:
     model.graph.node[0].input[1] = "x"
     made = _changed(model, lambda transformer: transformer.removeUnusedInputs())
     assert [x.name for x in made.graph.input] == ["x"] and not made.graph.initializer
+    model.graph.output.append(model.graph.input[1])
+    made = _changed(model, lambda transformer: transformer.removeUnusedInputs())
+    assert [x.name for x in made.graph.input] == ["x", "w"] and len(made.graph.initializer) == 1
 
 
 def test_initializers_in_a_file(tmp_path: Path) -> None:
