@@ -31,7 +31,6 @@ _FLOATS_ONLY = "ONNX's Max, Min, Sum, Clip and Pow of opset 11 take floating-poi
 NOT_THERE = {
     "add_n": _FLOATS_ONLY,
     "clip": _FLOATS_ONLY,
-    "elementwise_pow": _FLOATS_ONLY,
     "fmax": _FLOATS_ONLY,
     "fmin": _FLOATS_ONLY,
     "maximum": _FLOATS_ONLY,
@@ -41,6 +40,9 @@ NOT_THERE = {
 """Operators some of whose cases onnxruntime does not load, and why."""
 
 
+_OPEN = {
+    "reduce_as-integers and booleans": "a sum beyond int32 goes around, as in Paddle; theirs ends there"
+}
 _OPEN_TO_NAN = ("argmax", "argmin", "maxout", "relu")
 
 
@@ -59,7 +61,8 @@ def _cases(row: Row) -> list[OperatorCase]:
     return [
         case
         for case in BY_OPERATOR.get(row.name, ())
-        if not (lacks(case) or case.check is not None or case.gpu_only) and _is_settled(case)
+        if not (lacks(case) or case.check is not None or case.gpu_only or case.name in _OPEN)
+        and _is_settled(case)
     ][:CASES_OF_AN_OPERATOR]
 
 
@@ -126,6 +129,7 @@ def _compare(case: OperatorCase) -> bool:
             continue
         finite = np.isfinite(other)
         np.testing.assert_array_equal(mine[~finite], other[~finite], err_msg=case.name)
+        mine, other = mine.astype(np.float64), other.astype(np.float64)
         error = np.linalg.norm((mine[finite] - other[finite]).ravel())
         norm = float(np.linalg.norm(other[finite].ravel()))
         assert error <= RELATIVE * max(norm, 1e-3), (case.name, name, error / max(norm, 1e-30))

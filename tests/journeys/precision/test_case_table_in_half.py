@@ -38,6 +38,9 @@ _AMPLIFIES = {
     "quantize_linear": "as fake_quantize_abs_max",
 }
 
+_BEYOND = {"spectral_norm-a start of zeros": "its epsilon, 1e-12, is 0 in half"}
+"""Cases with numbers that half does not have."""
+
 
 def _in_half(case: OperatorCase) -> OperatorCase:
     with np.errstate(over="ignore"):
@@ -53,8 +56,7 @@ def _in_half(case: OperatorCase) -> OperatorCase:
 ROWS = [
     _in_half(case)
     for case in CASES
-    if not case.check
-    and not case.oracle
+    if not (case.check or case.oracle or case.name in _BEYOND)
     and any(array.dtype == np.float32 for array in case.inputs.values())
 ]
 
