@@ -40,9 +40,7 @@ NOT_THERE = {
 """Operators some of whose cases onnxruntime does not load, and why."""
 
 
-_OPEN = {
-    "reduce_as-integers and booleans": "a sum beyond int32 goes around, as in Paddle; theirs ends there"
-}
+_OPEN = {"reduce_as-integers and booleans": "a sum beyond int32 goes round, as in Paddle"}
 _OPEN_TO_NAN = ("argmax", "argmin", "maxout", "relu")
 
 
