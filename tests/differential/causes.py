@@ -50,6 +50,10 @@ CAUSES: Mapping[tuple[int, str], str] = {
     (110, "clip_by_norm: NaN"): "Paddle divides an infinite limit by an infinite limit",
     (110, "gather_nd: LoweringError: ai.paddle_ipu.GatherNd … of float……, int…… cannot be "
           "lowered"): "refused by name: an index into an axis without elements",
+    (111, "sigmoid_cross_entropy_with_logits: NaN"):
+        "labels that are all ignored: Paddle divides 0 by 0",
+    (111, "logit: infinity of a gradient"):
+        "an eps above one half: Paddle's slope is 0 for every number",
     (113, "p_norm: numbers of float64 of a gradient"):
         "Paddle adds epsilon, here -1, to a power of the norm",
 }  # fmt: skip

@@ -736,6 +736,16 @@ ROWS = (
         "Paddle's kernel goes by float32",
     ),
     Explained(
+        "sigmoid_cross_entropy_with_logits",
+        r"NaN[\s\S]*expected nan\n[\s\S]*normalize = True",
+        "of labels that are all ignored Paddle divides 0 by 0",
+    ),
+    Explained(
+        "logit",
+        r"of a gradient[\s\S]*    eps = (0\.[5-9]|[1-9])",
+        "an eps above one half puts every number outside, where Paddle's slope is 0",
+    ),
+    Explained(
         "fusion_squared_mat_sub",
         r"numbers[\s\S]*with numbers beyond 64",
         "where one product is much larger than the others, its square is taken from itself",
