@@ -17,7 +17,6 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
-from paddle_ipu.popart.enums import DeviceConnectionType
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
@@ -53,7 +52,6 @@ from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.runs import SessionRuns
 from paddle_ipu.sessions.updater import updater_of
-from paddle_ipu.sessions.weights import NO_ENGINE
 from paddle_ipu.xla import process
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
@@ -280,24 +278,6 @@ class Session(SessionRuns, SessionReports):
         if progress is not None and int(percent) > self._reported_percent:
             self._reported_percent = int(percent)
             progress(self._reported_percent)
-
-    def loadEngineAndConnectStreams(self) -> None:
-        """Attaches a device that is attached on demand; a compiled program is loaded by itself.
-
-        Raises:
-            popart_runtime_error: not prepared, an offline device, or IPUs that are in use or
-                detached.
-        """
-        connection = self._device.connectionType
-        if connection is DeviceConnectionType.Never:
-            raise popart_runtime_error("Trying to load an engine on an offline device")
-        if not self._prepared:
-            raise popart_runtime_error(NO_ENGINE)
-        if connection is DeviceConnectionType.OnDemand and not self._device.tryAttachUntilTimeout():
-            raise popart_runtime_error("Failed to attach to device") from self._device.refusal
-        self._is_loaded = True
-        self._require_attached()
-        _LOGGER.info("Engine loaded")
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor.

@@ -18,32 +18,27 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
-from paddle_ipu.popart.enums import DeviceConnectionType, DeviceType, SyntheticDataMode
+from paddle_ipu.popart.enums import SyntheticDataMode
 from paddle_ipu.popart.graph_types import write_model
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.program import load_model, model_with
 from paddle_ipu.popart.stepio import PyWeightsIO, require_fit
 from paddle_ipu.popart.wide_integers import narrowed
+from paddle_ipu.sessions.engine import SessionEngine
 
 if TYPE_CHECKING:
-    from paddle_ipu.sessions.devices import DeviceInfo
     from paddle_ipu.xla.step.executable import Executable
 
 Array = np.ndarray[Any, Any]
 
-NO_ENGINE = (
-    "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
-)
 
-
-class SessionWeights:
+class SessionWeights(SessionEngine):
     """Weights and state of a session, which sets the attributes without a value."""
 
     _graph: ir.Graph
     _options: SessionOptions
     _loss: str | None
     _executable: Executable
-    _device: DeviceInfo
 
     def __init__(self) -> None:
         self._host: dict[str, npt.ArrayLike] = {
@@ -61,8 +56,6 @@ class SessionWeights:
         # State that the host has had; other state has its initial value there.
         self._known_state: set[str] = set()
         self._uploaded = False
-        self._prepared = False
-        self._is_loaded = False
         self._release_lock = threading.Lock()
 
     def weightsFromHost(self) -> None:
@@ -289,33 +282,3 @@ class SessionWeights:
     @cached_property
     def _synthetic(self) -> bool:
         return self._options.syntheticDataMode is not SyntheticDataMode.Off
-
-    def _require_prepared(self, what: str) -> None:
-        if not self._prepared:
-            if not self._options.compileEngine:
-                raise popart_runtime_error(f"{NO_ENGINE} SessionOptions.compileEngine is False.")
-            raise popart_runtime_error(
-                "Devicex::prepare() must be called before Devicex::"
-                f"{what}(const IStepIO &) is called."
-            )
-
-    def _require_device(self, what: str) -> None:
-        """Checks that the session is prepared and its device there; loads the engine if need be."""
-        self._require_prepared(what)
-        if self._device.connectionType is DeviceConnectionType.Never:
-            raise popart_runtime_error("Offline IPU device is not configured for execution")
-        if not self._is_loaded:
-            self.loadEngineAndConnectStreams()
-        self._require_attached()
-
-    def loadEngineAndConnectStreams(self) -> None:
-        """Makes a prepared session ready to run."""
-        raise NotImplementedError
-
-    def _require_attached(self) -> None:
-        device = self._device
-        if device.type is DeviceType.Ipu and not device.isAttached:
-            raise popart_runtime_error(
-                f"The device of this session, id {device.id}, is not attached. Attach it again, or "
-                "detach it after the last call that needs it"
-            )
