@@ -24,6 +24,7 @@ from paddle_ipu.popart.graph_types import (
     model_bytes,
     read_model,
     type_graph,
+    with_own_bodies,
     write_model,
 )
 from paddle_ipu.popart.opsets import (
@@ -39,6 +40,7 @@ from paddle_ipu.popart.opsets import (
 )
 from paddle_ipu.popart.options import InputSettings
 from paddle_ipu.popart.schema import NEWEST_OPSETS, OpSchema, schema_of
+from paddle_ipu.popart.subgraphs import FROM_PARENT
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
 _DEFAULT_ONNX_OPSET = 10
@@ -159,28 +161,44 @@ class Builder(Annotations):
         return made
 
     def addInputTensorFromParentGraph(self, tensorId: str) -> None:
-        """Lets a subgraph read a tensor of the graph around it, by the same id.
+        """Gives a subgraph a tensor of the graph around it, by the same id.
+
+        A Call, Loop or Scan may be given something else in its place, where it has an input for
+        each such tensor, in the order in which the subgraph got its inputs.
 
         Raises:
             popart_exception: this is no subgraph, or nothing around it has that tensor.
         """
-        if self._parent is None:
-            raise popart_exception(
-                f"Cannot add '{tensorId}' from the parent graph: this builder is not one that "
-                "createSubgraphBuilder made"
+        if self._parent is None or self._parent._find(tensorId) is None:
+            reason = (
+                "this builder is not one that createSubgraphBuilder made"
+                if self._parent is None
+                else "no graph around this subgraph has it"
             )
-        self._parent._known(tensorId)
+            raise popart_exception(
+                f"Failed to add unrecognised Tensor {tensorId} from higher scope, Currently, a "
+                "Tensor must already exist in a higher (parent) scope to add it as an input in a "
+                f"lower scope. Here, {reason}."
+            )
+        taken = self._graph.meta.setdefault(FROM_PARENT, {})
+        taken.setdefault(tensorId, len(self._graph.inputs) + len(taken))
 
     def addUntypedInputTensor(self, debugContext: str = "") -> str:
-        """Refused: tensors are typed as they are made, so an input must have its type.
+        """Adds an input to a subgraph and returns its id; its type is that of what it is given.
+
+        What the subgraph computes of it has no type either until an operator runs the subgraph.
+        Each operator that does has its own copy, so the types of one do not bind another.
 
         Raises:
-            NotSupported: always.
+            popart_exception: this is no subgraph.
         """
-        raise NotSupported(
-            f"addUntypedInputTensor('{debugContext}'): shapes are inferred while a graph is built. "
-            "Give the input its type: addInputTensor(TensorInfo)"
-        )
+        if self._parent is None:
+            raise popart_exception(
+                "Can not add untyped tensors to the top-level graph. Use "
+                "Builder::addInputTensor(const TensorInfo &tensorInfo, const std::string "
+                "&debugPrefix) instead."
+            )
+        return str(self._input(None, debugContext).name)
 
     # Inputs and outputs
 
@@ -234,11 +252,11 @@ class Builder(Annotations):
             )
         self._graph.outputs.append(value)
 
-    def _input(self, info: TensorInfo, name: str) -> ir.Value:
+    def _input(self, info: TensorInfo | None, name: str) -> ir.Value:
         value = ir.Value(
             name=self._next_id(name or "input"),
-            type=ir.TensorType(info.dtype),
-            shape=ir.Shape(info.dims),
+            type=None if info is None else ir.TensorType(info.dtype),
+            shape=None if info is None else ir.Shape(info.dims),
         )
         self._graph.inputs.append(value)
         self._values[str(value.name)] = value
@@ -267,6 +285,7 @@ class Builder(Annotations):
             None if not name and schema.may_be_empty(at) else self._known(name)
             for at, name in enumerate(inputs)
         ]
+        attributes = with_own_bodies(schema.op_type, values, attributes)
         names = [self._propose(f"{schema.op_type}:{at}") for at in range(num_outputs)]
         infos = infer_outputs(schema, values, attributes, names)
         for name in names:

@@ -21,6 +21,7 @@ from paddle_ipu.popart.op_schema import ONNX
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
+from paddle_ipu.popart.subgraphs import own_body, type_inputs
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 from paddle_ipu.popart.whole_files import written_whole
 
@@ -48,15 +49,24 @@ def infer_outputs(
     attributes: Iterable[ir.Attr],
     output_ids: Sequence[str],
 ) -> Sequence[TensorInfo | None]:
-    """The types of a node's outputs; popart_exception when its inputs do not fit."""
-    infos: list[TensorInfo | None] = []
-    for value in inputs:
-        info = None if value is None else info_of(value)
-        if info is None and value is not None:
+    """The types of a node's outputs, None where they depend on types that are still open.
+
+    The inputs of a subgraph may have no type until an operator runs it.
+
+    Raises:
+        popart_exception: the inputs do not fit, or one comes of an operator without a schema.
+    """
+    attributes = list(attributes)
+    infos = [None if value is None else info_of(value) for value in inputs]
+    untyped = [value for value in inputs if value is not None and info_of(value) is None]
+    for value in untyped:
+        producer = value.producer()
+        if producer is not None and schema_of_node(producer) is None:
             raise popart_exception(
                 f"{schema.identifier}: the shape of its input '{value.name}' is not known"
             )
-        infos.append(info)
+    if untyped or any(map(_gives_open_types, attributes)):
+        return [None] * len(output_ids)
     ids = ["" if value is None else str(value.name) for value in inputs]
     plain = {attribute.name: attribute.value for attribute in attributes}
     for name, attribute in schema.attributes.items():
@@ -90,6 +100,13 @@ def infer_outputs(
     return found
 
 
+def _gives_open_types(attribute: ir.Attr) -> bool:
+    """Whether an attribute is a subgraph that gives tensors whose type is open."""
+    if attribute.type != ir.AttributeType.GRAPH:
+        return False
+    return any(info_of(value) is None for value in attribute.as_graph().outputs)
+
+
 def fill_types(node: ir.Node, schema: OpSchema) -> None:
     """Infers the outputs of a node that is already in a graph and writes their types."""
     names = [str(value.name) for value in node.outputs]
@@ -115,8 +132,25 @@ def type_graph(graph: ir.Graph) -> None:
             node.outputs[0].const_value = node.attributes["value"].as_tensor()
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
-                type_graph(attribute.as_graph())
+                body = attribute.as_graph()
+                type_inputs(node.op_type, node.inputs, node.attributes.values(), body)
+                type_graph(body)
         fill_types(node, schema)
+
+
+def with_own_bodies(
+    op_type: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]
+) -> Sequence[ir.Attr]:
+    """The attributes of an operator, its subgraphs being copies that are typed from its inputs."""
+    own = []
+    for attribute in attributes:
+        if attribute.type == ir.AttributeType.GRAPH:
+            body = own_body(op_type, inputs, attribute.as_graph())
+            if type_inputs(op_type, inputs, attributes, body):
+                type_graph(body)
+            attribute = ir.AttrGraph(attribute.name, body)
+        own.append(attribute)
+    return own
 
 
 def read_model(source: bytes | str | Path) -> ir.Model:

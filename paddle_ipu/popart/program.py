@@ -74,9 +74,31 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
         type_graph(graph)
+    _refuse_open_types(graph)
     _refuse_element_types(graph)
     _refuse_vast_tensors(graph)
     return loaded
+
+
+def _refuse_open_types(graph: ir.Graph) -> None:
+    """popart_exception if the type of something that an operator reads is still not known."""
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        schema = schema_of_node(node)
+        if schema is None:
+            continue
+        results = [
+            value
+            for attribute in node.attributes.values()
+            if attribute.type == ir.AttributeType.GRAPH
+            for value in attribute.as_graph().outputs
+        ]
+        for value in (*node.inputs, *results):
+            if value is not None and info_of(value) is None:
+                raise popart_exception(
+                    f"{schema.identifier}: the shape of '{value.name}' is not known. It depends on "
+                    "an operator without shape inference, or on an input of a subgraph that has "
+                    "no type."
+                )
 
 
 _MOST_BLOCKS = 1024

@@ -44,7 +44,7 @@ onnx_row(
     ], version=(9, 11), outputs=(1, None),
 )  # fmt: skip
 graphcore_row(
-    "Call", (1, None), control_flow.call, ANY, FREE, READS_NOTHING,
+    "Call", (0, None), control_flow.call, ANY, FREE, READS_NOTHING,
     [_graph("callee")], outputs=(1, None),
 )  # fmt: skip
 graphcore_row("Abort", (0, 1), control_flow.abort, BOOLS, UNPRICED, NO_GRADIENT, outputs=0)

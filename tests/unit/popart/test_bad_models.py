@@ -299,7 +299,7 @@ def test_an_abort_without_a_condition_passes_through_a_file(
     ):
         infer(make.getModelProto(), output=y)
     # JAX's own account of it is left out.
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.name.startswith("jax")]
 
 
 # Integers beyond 32 bits

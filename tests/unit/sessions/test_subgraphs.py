@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.errors import LoweringError, NotSupported, popart_exception
+from paddle_ipu.errors import LoweringError, popart_exception
 from tests.unit.sessions.session_programs import builder, infer, run, train, weights
 
 X = np.array([[0.5, -1.0], [1.5, 2.0], [-0.5, 1.0]], np.float32)
@@ -263,11 +265,15 @@ def _an_output_of_the_parent(make: Any) -> None:
         (_an_output_of_the_parent, "belongs to the graph around this subgraph"),
         (
             lambda make: make.addInputTensorFromParentGraph("x"),
-            "Cannot add 'x' from the parent graph: this builder is not one",
+            "Failed to add unrecognised Tensor x from higher scope.*builder is not one that",
         ),
         (
             lambda make: make.createSubgraphBuilder().addInputTensorFromParentGraph("x"),
-            "Unknown tensor 'x'",
+            "Failed to add unrecognised Tensor x from higher scope.*no graph around this",
+        ),
+        (
+            lambda make: make.addUntypedInputTensor("x"),
+            "Can not add untyped tensors to the top-level graph. Use Builder::addInputTensor",
         ),
     ],
 )
@@ -276,9 +282,136 @@ def test_subgraphs_that_do_not_fit(wrong: Callable[[Any], None], message: str) -
         wrong(builder())
 
 
-def test_untyped_inputs_are_refused() -> None:
-    with pytest.raises(NotSupported, match="Give the input its type"):
-        builder().createSubgraphBuilder().addUntypedInputTensor("x")
+def test_an_untyped_input_has_the_type_of_what_each_call_gives() -> None:
+    make = builder()
+    x, y = make.addInputTensor("FLOAT", [3, 2], "x"), make.addInputTensor("FLOAT", [4, 2], "y")
+    callee = make.createSubgraphBuilder()
+    given = callee.addUntypedInputTensor("given")
+    product = callee.aiOnnxOpset11.matmul([given, callee.aiOnnxOpset11.constant(W)])
+    callee.addOutputTensor(product)
+    with pytest.raises(popart_exception, match=f"{product} is not an known tensor"):
+        callee.getTensorShape(product)
+    first, second = (make.aiGraphcore.call([each], 1, callee)[0] for each in (x, y))
+    assert (make.getTensorShape(first), make.getTensorShape(second)) == ([3, 2], [4, 2])
+    for model in (make.model, make.getModelProto(), _without_types_of_inputs(make.getModelProto())):
+        wide = np.arange(8, dtype=np.float32).reshape(4, 2)
+        got = run(infer(model, {first: "All", second: "All"}), {"x": X, "y": wide})
+        np.testing.assert_allclose(got[first], X @ W, rtol=1e-6)
+        np.testing.assert_allclose(got[second], wide @ W, rtol=1e-6)
+
+
+def _without_types_of_inputs(model: bytes) -> bytes:
+    """A model whose subgraphs' tensors have no types, as PopART writes it."""
+    proto = onnx.load_model_from_string(model)
+    for node in proto.graph.node:
+        for attribute in node.attribute:
+            for value in (*attribute.g.input, *attribute.g.output):
+                value.ClearField("type")
+            del attribute.g.value_info[:]
+    return bytes(proto.SerializeToString())
+
+
+def test_an_untyped_input_does_not_fit_every_call() -> None:
+    make = builder()
+    callee = make.createSubgraphBuilder()
+    given = callee.addUntypedInputTensor()
+    callee.addOutputTensor(callee.aiOnnxOpset11.matmul([given, callee.aiOnnxOpset11.constant(W)]))
+    with pytest.raises(popart_exception, match="MatMul"):
+        make.aiGraphcore.call([make.addInputTensor("FLOAT", [3, 5], "x")], 1, callee)
+
+
+def test_what_a_call_gives_counts_and_not_the_type_of_the_input() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    callee = make.createSubgraphBuilder()
+    callee.addOutputTensor(callee.aiOnnxOpset11.neg([callee.addInputTensor("FLOAT", [7, 5])]))
+    (out,) = make.aiGraphcore.call([x], 1, callee)
+    np.testing.assert_array_equal(run(infer(make.model, {out: "All"}), {"x": X})[out], -X)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_loops_in_loops_take_their_types_from_outside(typed: bool) -> None:
+    """x, then twice: three times t -> t w, each added to what the inner loop was given."""
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    w = make.addInitializedInputTensor(W.copy(), "w")
+    going = _constant(make, True, np.bool_)
+    outer = make.createSubgraphBuilder()
+    inner = outer.createSubgraphBuilder()
+
+    def carried(body: Any) -> str:
+        body.addInputTensor("INT64", [], "turn")
+        body.addOutputTensor(body.addUntypedInputTensor(going))
+        name = body.addInputTensor("FLOAT", [3, 2]) if typed else body.addUntypedInputTensor(x)
+        return str(name)
+
+    start, state = carried(outer), carried(inner)
+    inner.addOutputTensor(inner.aiOnnxOpset11.add([inner.aiOnnxOpset11.matmul([state, w]), start]))
+    turns = _constant(make, 3, np.int64)
+    (once,) = outer.aiOnnxOpset11.loop([turns, going, start], 1, inner)
+    outer.addOutputTensor(once)
+    (out,) = make.aiOnnxOpset11.loop([_constant(make, 2, np.int64), going, x], 1, outer)
+    assert make.getTensorShape(out) == [3, 2]
+    expected = X
+    for _ in range(2):
+        start_of = expected
+        for _ in range(3):
+            expected = expected @ W + start_of
+    for model in (make.model, make.getModelProto()):
+        got = run(infer(model, {out: "All"}), {"x": X})[out]
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_a_scan_types_its_states_and_slices() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 4], "x")
+    start = make.addInputTensor("FLOAT", [2], "start")
+    body = make.createSubgraphBuilder()
+    total = body.aiOnnxOpset11.add([body.addUntypedInputTensor(name) for name in ("state", "item")])
+    body.addOutputTensor(total)
+    body.addOutputTensor(body.aiOnnxOpset11.neg([total]))
+    last, rows = make.aiOnnxOpset11.scan([start, x], 2, body, 1, scan_input_axes=[-1])
+    assert (make.getTensorShape(last), make.getTensorShape(rows)) == ([2], [4, 2])
+    with pytest.raises(popart_exception, match=r"axis 2 is out of range"):
+        make.aiOnnxOpset11.scan([start, x], 2, body, 1, scan_input_axes=[2])
+
+
+def test_a_call_may_give_something_in_place_of_a_tensor_of_the_parent() -> None:
+    """f(t) = t w, called with w by its place, without it, and with another weight."""
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    w = make.addInitializedInputTensor(W.copy(), "w")
+    other = make.addInitializedInputTensor(2 * W, "other")
+    callee = make.createSubgraphBuilder()
+    callee.addInputTensorFromParentGraph(w)
+    given = callee.addInputTensor("FLOAT", [3, 2], "given")
+    callee.addInputTensorFromParentGraph(w)
+    callee.addOutputTensor(callee.aiOnnxOpset11.matmul([given, w]))
+    results = [make.aiGraphcore.call(inputs, 1, callee)[0] for inputs in ([w, x], [x], [other, x])]
+    loss = make.aiGraphcore.identityloss(
+        [make.aiOnnxOpset11.sum(results)], popart.ReductionType.Sum
+    )
+    for model in (make.model, make.getModelProto()):
+        got = run(infer(model, dict.fromkeys(results, "All")), {"x": X})
+        for name, factor in zip(results, (1, 1, 2), strict=True):
+            np.testing.assert_allclose(got[name], factor * (X @ W), rtol=1e-6)
+    program = SimpleNamespace(builder=make, loss=loss)
+    session = train(program, popart.SGD({"defaultLearningRate": (1.0, False)}))
+    run(session, {"x": X})
+    slope = X.T @ np.ones((3, 2))
+    np.testing.assert_allclose(weights(session, w)[0], W - 2 * slope, rtol=1e-5)
+    np.testing.assert_allclose(weights(session, other)[0], 2 * W - slope, rtol=1e-5)
+
+
+def test_what_has_no_type_in_the_end_is_named() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    body = make.createSubgraphBuilder()
+    (unknown,) = body.customOp("Unheard", 1, "custom.ops", [x], {}, 1)
+    body.addOutputTensor(unknown)
+    (out,) = make.aiGraphcore.call([], 1, body)
+    with pytest.raises(popart_exception, match=f"Call:1: the shape of '{unknown}' is not known"):
+        infer(make.model, {out: "All"})
 
 
 def test_rows_of_a_loop_that_may_end_earlier_are_refused() -> None:
