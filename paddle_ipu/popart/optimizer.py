@@ -147,7 +147,7 @@ class Optimizer:
         """Weight decays."""
         return self.maps["weightDecay"]
 
-    def _modes(self) -> dict[str, object]:
+    def modes(self) -> dict[str, object]:
         """What must agree between an optimizer and its replacement, by PopART's wording."""
         return {}
 
@@ -161,8 +161,8 @@ class Optimizer:
                 f"{start}Can not replace optimizer of type {self._kind} with new optimizer of type "
                 f"{other._kind}"
             )
-        theirs = other._modes()
-        for what, mode in self._modes().items():
+        theirs = other.modes()
+        for what, mode in self.modes().items():
             if mode != theirs[what]:
                 raise popart_runtime_error(f"{start}{what} do not match")
         try:
@@ -243,7 +243,7 @@ class SGD(Optimizer):
         momentum = self.momentums().get(id)
         return not momentum.isConst() or momentum.val() != 0
 
-    def _modes(self) -> dict[str, object]:
+    def modes(self) -> dict[str, object]:
         return {
             "SGDAccumulatorAndMomentum": self.accumulatorAndMomentum,
             "sgdAccumType": self.accumType,
@@ -347,7 +347,7 @@ class Adam(Optimizer):
         """Largest weight norms of Lamb."""
         return self.maps["maxWeightNorm"]
 
-    def _modes(self) -> dict[str, object]:
+    def modes(self) -> dict[str, object]:
         return {
             "Adam modes": self.mode,
             "Weight decay modes": self.weight_decay_mode,
@@ -423,7 +423,7 @@ class Adaptive(Optimizer):
         """Epsilons."""
         return self.maps["eps"]
 
-    def _modes(self) -> dict[str, object]:
+    def modes(self) -> dict[str, object]:
         return {
             "Adaptive modes": self.mode,
             "Weight decay modes": self.weight_decay_mode,

@@ -8,9 +8,11 @@ compiled), ``weightsFromHost``, then ``run`` with a step I/O object, and ``weigh
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -48,6 +50,7 @@ from paddle_ipu.sessions.checks import (
     instances_of,
 )
 from paddle_ipu.sessions.devices import DeviceInfo
+from paddle_ipu.sessions.executables import SessionExecutables
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.runs import SessionRuns
@@ -67,7 +70,7 @@ Model = ir.Model | bytes | str
 """A builder's model, by reference; a serialised one; or the name of a file."""
 
 
-class Session(SessionRuns, SessionReports):
+class Session(SessionRuns, SessionExecutables, SessionReports):
     """What inference and training sessions share."""
 
     def __init__(
@@ -248,21 +251,25 @@ class Session(SessionRuns, SessionReports):
             self._check_memory()
             self._write_auto_report()
         cache = self._options.cachePath if self._options.enableEngineCaching else None
-        if cache is None or not self._options.compileEngine:
+        is_loaded = self._loaded_from is not None
+        if (cache is None and not is_loaded) or not self._options.compileEngine:
             # A cached program need not be traced.
             self._executable.trace()
             self._report_progress(50)
         if not self._options.compileEngine:
             return
-        _LOGGER.info("Starting compilation")
+        if not is_loaded:
+            _LOGGER.info("Starting compilation")
         # XLA compiles without Python's lock, and often leaves a processor idle.
         with ThreadPoolExecutor(2, "paddle_ipu-upload") as pool:
             uploaded = pool.submit(self._upload_initialisers)
             done = pool.submit(self._paddle.while_compiling, self)
-            self._executable.compile(cache)
+            if not is_loaded:
+                self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
             done.result()
-        _LOGGER.info("Graph compiled")
+        if not is_loaded:
+            _LOGGER.info("Graph compiled")
         self._report_progress(100)
         self._prepared = True
 
@@ -278,6 +285,26 @@ class Session(SessionRuns, SessionReports):
         if progress is not None and int(percent) > self._reported_percent:
             self._reported_percent = int(percent)
             progress(self._reported_percent)
+
+    def compileAndExport(self, filename: str) -> None:
+        """Compiles the program without loading it, and saves it with its variables.
+
+        Args:
+            filename: of a file, or of a folder, where it is ``executable.popef``.
+
+        Raises:
+            popart_exception: on a CPU or an IPU Model, as with PopART; a program that no other
+                process could run, as one that calls Python.
+            OSError: it cannot be written.
+        """
+        path = Path(os.path.expanduser(filename))
+        self.require_saving()
+        folder = path if path.is_dir() else path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise OSError(f"Unable to write to {folder}")
+        self.prepareDevice(loadEngine=False)
+        self.saveExecutable(str(path))
 
     def getInfo(self, tensor: str) -> TensorInfo:
         """Shape and dtype of a tensor.
@@ -312,10 +339,12 @@ class Session(SessionRuns, SessionReports):
     def executableOrigin(self) -> str:
         """Where the compiled program came from.
 
-        ``compiled`` or ``loaded`` with engine caching, ``not kept: ...`` for a program that the
-        cache does not take, and "" without engine caching.
+        ``compiled`` or ``loaded`` with engine caching, ``loaded`` after ``loadExecutable``,
+        ``not kept: ...`` for a program that the cache does not take, and "" without engine caching.
         """
         self._require_prepared("executableOrigin")
+        if self._loaded_from is not None:
+            return "loaded"
         if not self._options.enableEngineCaching:
             return ""
         step = self._executable.compiled

@@ -339,10 +339,15 @@ def end_by_sigterm() -> None:
         _configure("jax_enable_preemption_service", False)
 
 
+def may_be_of_jaxs_cache() -> bool:
+    """Whether JAX keeps compiled programs itself, and may have loaded one."""
+    return bool(jax.config.values["jax_compilation_cache_dir"])
+
+
 @contextmanager
 def without_jaxs_cache() -> Iterator[None]:
     """Has XLA compile what JAX's own cache may have, one thread at a time."""
-    if not jax.config.values["jax_compilation_cache_dir"] or is_left_alone("jax_cache"):
+    if not may_be_of_jaxs_cache() or is_left_alone("jax_cache"):
         yield
         return
     with _WITHOUT_JAXS_CACHE:

@@ -37,7 +37,7 @@ from paddle_ipu.xla.step.lowering_errors import explaining_loops
 from paddle_ipu.xla.step.optimizer_state import owned
 from paddle_ipu.xla.step.step_construction import make_step, segments_of
 from paddle_ipu.xla.step.step_program import StepProgram
-from paddle_ipu.xla.step.stored_step import CompiledStep
+from paddle_ipu.xla.step.stored_step import CompiledStep, Entries
 from paddle_ipu.xla.step.traced_step import Step
 
 Tree = dict[str, Any]
@@ -73,6 +73,7 @@ class Executable:
     _compiled_without_updates: CompiledStep | None = None
     _fits_state: bool = True
     _cache_path: str | None = None
+    _saved: Entries | None = None
     _instances: instance_collectives.Instances | None = None
     _global_arrays: instance_collectives.GlobalArrays = field(
         default_factory=instance_collectives.GlobalArrays
@@ -296,20 +297,37 @@ class Executable:
             return self._traced
 
         def options() -> dict[str, Any]:
-            compiler_options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
-            if (step.trained or step.graph.has_barriers) and residuals.on_cpu():
-                compiler_options.update(residuals.COMPILER_OPTIONS)
-            return compiler_options
+            return self._compiler_options(step)
 
+        devices = self._devices()
+        if self._saved is not None:
+            of_file = stored_step.found(
+                self._saved, step, self._arguments(), devices, lower, options
+            )
+            if of_file is not None:
+                return of_file
         if self._instances is not None:
-            devices = list(self._instances.mesh.devices.flat)
             # The instances compare before any of them waits for another that compiles.
             key = "" if self._cache_path is None else stored_step.key_of(step, devices)
             if self._cache_path is None or not self._instances.agree(key):
                 self._instances.check_same(lowered := lower())
                 return self._kept(step, devices, lambda: lowered, options, is_traced=True)
-            return self._kept(step, devices, lower, options)
-        return self._kept(step, jax.local_devices()[:1], lower, options)
+        return self._kept(step, devices, lower, options)
+
+    def _devices(self) -> list[Any]:
+        """JAX's devices, on which a step runs."""
+        if self._instances is not None:
+            return list(self._instances.mesh.devices.flat)
+        devices: list[Any] = jax.local_devices()[:1]
+        return devices
+
+    @staticmethod
+    def _compiler_options(step: Step) -> dict[str, Any]:
+        """XLA's options for a step that is traced."""
+        options: dict[str, Any] = dict(half.COMPILER_OPTIONS)
+        if (step.trained or step.graph.has_barriers) and residuals.on_cpu():
+            options.update(residuals.COMPILER_OPTIONS)
+        return options
 
     def _kept(
         self, step: Step, devices: Sequence[Any], lower: Callable[[], Any],
@@ -320,6 +338,45 @@ class Executable:
         return stored_step.obtain(
             step, self._arguments(), devices, self._cache_path, lower, options, is_traced
         )
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def saved(self, without_updates: bool) -> dict[str, tuple[dict[str, Any], bytes]]:
+        """The compiled step as entries of a file: key -> (description, content).
+
+        Args:
+            without_updates: that step too, whether it has run or not.
+
+        Raises:
+            popart_exception: no other process could run it.
+        """
+        steps = [(self._step, self.compiled)]
+        if without_updates or self._compiled_without_updates is not None:
+            self._step_without_updates()
+            assert self._compiled_without_updates is not None
+            steps.append((self._without_updates, self._compiled_without_updates))
+        entries = {}
+        with self._integers():
+            for step, made in steps:
+                lowered, options = self._lowered_for(None, step), self._compiler_options(step)
+                entries.update(stored_step.saved(step, made, self._devices(), lowered, options))
+        return entries
+
+    def load_saved(self, entries: Entries) -> bool:
+        """Takes the compiled step from the entries of a file; False where it is not there."""
+        process.check_fork()
+        self._saved, before = entries, self._saved
+        with self._integers():
+            step = self._step
+            loaded = stored_step.found(
+                entries, step, self._arguments(), self._devices(),
+                lambda: self._lowered_for(None, step), lambda: self._compiler_options(step),
+            )  # fmt: skip
+        if loaded is None:
+            self._saved = before
+            return False
+        self._compiled, self._compiled_without_updates = loaded, None
+        return True
 
     @property
     def compiled(self) -> CompiledStep:

@@ -1,10 +1,9 @@
 """The folder that keeps compiled programs for other processes: entries, digests, locks, bound.
 
-What is in an entry is machine code, so nothing of one is read before three things hold: the folder
-and the file belong to this user or to root, and nobody else can write them; the digest in front of
-the file is that of what follows; the key in it is the one that was asked for. An entry that fails
-is as good as none. Entries appear whole, by a rename, and the ones that were used least recently go
-when the folder is larger than its bound.
+What is in an entry is machine code: beside what ``executable_file.py`` asks of a file, the folder
+has to belong to this user or to root, and nobody else may write it, and the key in the file is the
+one that was asked for. An entry that fails is as good as none. Entries appear whole, and the ones
+that were used least recently go when the folder is larger than its bound.
 
 One process compiles while the others that want the same entry wait. Their locks are POSIX record
 locks on one file, which the kernel takes from a process that ends.
@@ -15,11 +14,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
-import json
 import logging
 import os
 import re
-import secrets
 import stat
 import threading
 import time
@@ -31,19 +28,18 @@ from typing import Any
 
 from paddle_ipu.errors import CacheError
 from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+from paddle_ipu.xla.step import executable_file
+from paddle_ipu.xla.step.executable_file import UNFINISHED, is_trusted, others_write
 
 _LOG = logging.getLogger("paddle_ipu")
 
 DEFAULT_SIZE = 4 * 2**30
 
-_MAGIC = b"paddle_ipu 1\n"
-_DIGEST = hashlib.sha256().digest_size
-_ENTRY, _UNFINISHED, _LOCK = ".ipuexe", ".unfinished", "lock"
+_ENTRY, _LOCK = ".ipuexe", "lock"
 _ABANDONED_SECONDS = 3600.0
 _POLL_SECONDS = 0.05
 _REPORT_AFTER_SECONDS = 1.0
 _UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +75,6 @@ def size_limit() -> int:
     return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
 
-def _is_trusted(user: int) -> bool:
-    """Whether a user's machine code may run here: this user's own, and root's, as programs are."""
-    return user in (os.geteuid(), 0)
-
-
 class ExecutableCache:
     """The entries in one folder.
 
@@ -116,13 +107,13 @@ class ExecutableCache:
                 f"the cache of compiled programs cannot be at {self.folder}: {error.strerror}. "
                 "Give another folder as cache_path, or turn enable_engine_caching off"
             ) from error
-        if not _is_trusted(status.st_uid):
+        if not is_trusted(status.st_uid):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} belongs to user "
                 f"{status.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
                 "code. Give a folder of your own as cache_path"
             )
-        if status.st_mode & _OTHERS_WRITE:
+        if others_write(status.st_mode):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} can be written by other users "
                 f"(mode {stat.S_IMODE(status.st_mode):o}): what is in it runs as machine code. Run "
@@ -168,37 +159,20 @@ class ExecutableCache:
 
     def examine(self, key: str) -> tuple[Mapping[str, Any], bytes] | str:
         """What :meth:`load` gives, or why it gives nothing; "" where there is no such entry."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            file = os.fdopen(os.open(self._path(key), flags), "rb")
+            found = executable_file.read(self._path(key))
         except FileNotFoundError:
             return ""
-        except OSError as error:
-            return f"it cannot be read ({error.strerror})"
-        with file:
-            known = os.fstat(file.fileno())
-            if not stat.S_ISREG(known.st_mode):
-                return "it is no ordinary file"
-            if not _is_trusted(known.st_uid):
-                return f"it belongs to user {known.st_uid}"
-            if known.st_mode & _OTHERS_WRITE:
-                return "other users can write it"
-            data = file.read()
-        if not data.startswith(_MAGIC):
-            return "it is of another kind or version"
-        start = len(_MAGIC) + _DIGEST
-        body = memoryview(data)[start:]
-        if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
-            return "it is damaged, its digest is another"
-        length = int.from_bytes(body[:8], "little")
+        if isinstance(found, str):
+            return found
+        head, content = found
         try:
-            head = json.loads(bytes(body[8 : 8 + length]))
             owner, description = head["key"], dict(head["description"])
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             return "what it says of itself is not what this version writes"
         if owner != key:
             return "it is the entry of another program"
-        return description, bytes(body[8 + length :])
+        return description, bytes(content)
 
     def store(self, key: str, description: Mapping[str, Any], content: bytes) -> bool:
         """Writes an entry; False, and a warning, where the file system does not take it.
@@ -208,19 +182,9 @@ class ExecutableCache:
             description: what JSON can hold.
             content: the entry's bytes.
         """
-        head = json.dumps({"key": key, "description": description}).encode()
-        body = len(head).to_bytes(8, "little") + head + content
-        unfinished = self.folder / f"{secrets.token_hex(8)}{_UNFINISHED}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        head = {"key": key, "description": description}
         try:
-            try:
-                with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(body).digest())
-                    file.write(body)
-                os.replace(unfinished, self._path(key))
-            finally:
-                with suppress(FileNotFoundError):
-                    unfinished.unlink()
+            executable_file.write(self._path(key), head, content)
             self._trim(key)
         except OSError as error:
             _LOG.warning(
@@ -242,13 +206,13 @@ class ExecutableCache:
         entries = self.entries()
         for entry in entries:
             self.remove(entry.key)
-        for path in self.folder.glob("*" + _UNFINISHED):
+        for path in self.folder.glob("*" + UNFINISHED):
             path.unlink(missing_ok=True)
         return len(entries)
 
     def _trim(self, newest: str) -> None:
         """Removes what was used least recently, down to the bound, and abandoned files."""
-        for path in self.folder.glob("*" + _UNFINISHED):
+        for path in self.folder.glob("*" + UNFINISHED):
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()

@@ -4,6 +4,8 @@ An entry under the traced step's key holds the executable. One under the program
 that is and what tracing would have found, so that a program that is found there is not traced.
 An executable is JAX's own serialisation, read after the cache has checked its digest; names and
 shapes of arguments and results are those of the program at hand.
+
+The same entries go into a file that a session saves, and are found in it alike.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import jax
 from jax.experimental import serialize_executable
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks
 from paddle_ipu.xla.lowerings.range_checks import RangeCheck
@@ -44,6 +47,7 @@ class CompiledStep:
         draws: whether it draws random numbers.
         origin: ``compiled``, or ``loaded`` from the cache.
         not_kept: why the cache does not have it; "" where it has it, or where there is none.
+        content: JAX's serialisation of a loaded one, which cannot be made of it again.
     """
 
     compiled: Any
@@ -51,6 +55,17 @@ class CompiledStep:
     draws: bool
     origin: str = "compiled"
     not_kept: str = ""
+    content: bytes = field(default=b"", repr=False)
+
+
+class Entries(Protocol):
+    """Where entries are found by their keys: a cache, or a file that was saved."""
+
+    def load(self, key: str) -> tuple[Mapping[str, Any], bytes] | None:
+        """An entry's description and content; None where there is none."""
+
+    def remove(self, key: str) -> None:
+        """Removes an entry that cannot be used."""
 
 
 def obtain(
@@ -98,7 +113,9 @@ def key_of(step: Step, devices: Sequence[Any]) -> str:
         return ""
 
 
-def compile_step(step: Step, lowered: Any, options: Mapping[str, Any]) -> CompiledStep:
+def compile_step(
+    step: Step, lowered: jax.stages.Lowered, options: Mapping[str, Any]
+) -> CompiledStep:
     """Compiles what was traced."""
     needs_64_bits = bool(jax.config.values["jax_enable_x64"])
 
@@ -137,7 +154,7 @@ def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:
 
 
 def _by_program(
-    cache: ExecutableCache, key: str, step: Step, arguments: Sequence[Any], devices: Sequence[Any]
+    cache: Entries, key: str, step: Step, arguments: Sequence[Any], devices: Sequence[Any]
 ) -> CompiledStep | None:
     entry = cache.load(key)
     if entry is None:
@@ -157,15 +174,14 @@ def _by_program(
     if loaded is None:
         return None
     step.checked, step.checks, step.fed_checks = checked, checks, fed_checks
-    compiled, temporary = loaded
-    return CompiledStep(compiled, temporary, draws, "loaded")
+    return dataclasses.replace(loaded, draws=draws)
 
 
 _OTHER_FORM = (ValueError, LookupError, TypeError)
 """Errors of a description that is none of this version."""
 
 
-def _discard(cache: ExecutableCache, key: str, error: Exception) -> None:
+def _discard(cache: Entries, key: str, error: Exception) -> None:
     """Removes an entry that cannot be used."""
     _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s", key, error)
     with suppress(OSError):
@@ -203,22 +219,16 @@ def _structure(form: object, expected: list[list[str] | int | None]) -> Any:
     return jax.tree.structure(tuple(results))
 
 
-def _remember(
-    cache: ExecutableCache, key: str, step: Step, traced: str, results: Any, draws: bool
-) -> None:
-    """Keeps what leads from the program to the traced step."""
-    cache.store(
-        key,
-        {
-            "step": traced,
-            "results": _form(results),
-            "draws": draws,
-            "checked": [node.outputs[0] for node in step.checked],
-            "checks": [_row(check) for check in step.checks],
-            "fed_checks": [(name, _row(check)) for name, check in step.fed_checks],
-        },
-        b"",
-    )
+def _description(step: Step, traced: str, results: Any, draws: bool) -> dict[str, Any]:
+    """What leads from the program to the traced step."""
+    return {
+        "step": traced,
+        "results": _form(results),
+        "draws": draws,
+        "checked": [node.outputs[0] for node in step.checked],
+        "checks": [_row(check) for check in step.checks],
+        "fed_checks": [(name, _row(check)) for name, check in step.fed_checks],
+    }
 
 
 def _row(check: RangeCheck) -> list[Any]:
@@ -245,22 +255,19 @@ def _by_trace(
     step: Step,
     arguments: Sequence[Any],
     devices: Sequence[Any],
-    lowered: Any,
+    lowered: jax.stages.Lowered,
     options: Mapping[str, Any],
 ) -> CompiledStep:
     text = lowered.as_text()
     if _ON_HOST.search(text):
         made = compile_step(step, lowered, options)
         return _not_kept(made, "a custom operator calls Python on the host")
-    kept = lowered._lowering.compile_args["kept_var_idx"]
-    trees = f"{lowered.in_tree} {lowered.out_tree}"
-    traced = traced_key(text, trees, kept, devices, options)
+    traced = _traced_key(lowered, text, devices, options)
     draws = step.graph.draws
     with cache.alone(traced):
         loaded = _load(cache, traced, arguments, devices, lowered.out_tree)
         if loaded is not None:
-            compiled, temporary = loaded
-            made = CompiledStep(compiled, temporary, draws, "loaded")
+            made = dataclasses.replace(loaded, draws=draws)
         else:
             with process.without_jaxs_cache():
                 made = compile_step(step, lowered, options)
@@ -271,18 +278,25 @@ def _by_trace(
             if not cache.store(traced, {"temporary_bytes": made.temporary_bytes}, content):
                 return dataclasses.replace(made, not_kept=f"{cache.folder} did not take it")
         if key:
-            _remember(cache, key, step, traced, lowered.out_tree, draws)
+            cache.store(key, _description(step, traced, lowered.out_tree, draws), b"")
     return made
 
 
+def _traced_key(
+    lowered: jax.stages.Lowered, text: str, devices: Sequence[Any], options: Mapping[str, Any]
+) -> str:
+    kept = lowered._lowering.compile_args["kept_var_idx"]
+    return traced_key(text, f"{lowered.in_tree} {lowered.out_tree}", kept, devices, options)
+
+
 def _load(
-    cache: ExecutableCache,
+    cache: Entries,
     key: str,
     arguments: Sequence[Any],
     devices: Sequence[Any],
     results: Any,
-) -> tuple[Any, int] | None:
-    """(the compiled step, its temporary bytes) of an entry; None where there is none."""
+) -> CompiledStep | None:
+    """The compiled step of an entry, without what it draws; None where there is none."""
     entry = cache.load(key)
     if entry is None:
         return None
@@ -301,4 +315,74 @@ def _load(
     ) as error:
         _discard(cache, key, error)
         return None
-    return compiled, temporary
+    return CompiledStep(compiled, temporary, False, "loaded", content=content)
+
+
+# -- in a file ----------------------------------------------------------------------------------
+
+
+def saved(
+    step: Step,
+    made: CompiledStep,
+    devices: Sequence[Any],
+    lowered: jax.stages.Lowered,
+    options: Mapping[str, Any],
+) -> dict[str, tuple[dict[str, Any], bytes]]:
+    """The entries of a compiled step: key -> (description, content).
+
+    Args:
+        step: what was compiled, traced once more.
+        made: the compiled step.
+        devices: JAX's, on which it runs.
+        lowered: what was traced.
+        options: the compiler's.
+
+    Raises:
+        popart_exception: no other process could run it, or JAX cannot serialise it.
+    """
+    text = lowered.as_text()
+    reason = _runs_on_host(step)
+    if not reason and _ON_HOST.search(text):
+        reason = "a custom operator calls Python on the host"
+    if reason:
+        raise popart_exception(f"The compiled program cannot be saved: {reason}.")
+    content = made.content
+    if not content:
+        try:
+            if process.may_be_of_jaxs_cache():
+                # What JAX loads from its own cache it does not serialise whole.
+                with process.without_jaxs_cache():
+                    made = compile_step(step, lowered, options)
+            content, _, _ = serialize_executable.serialize(made.compiled)
+        except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
+            raise popart_exception(
+                f"The compiled program cannot be saved: JAX cannot serialise it: {error}"
+            ) from error
+    traced = _traced_key(lowered, text, devices, options)
+    draws = step.graph.draws
+    entries = {traced: ({"temporary_bytes": made.temporary_bytes}, content)}
+    if key := key_of(step, devices):
+        entries[key] = _description(step, traced, lowered.out_tree, draws), b""
+    return entries
+
+
+def found(
+    entries: Entries,
+    step: Step,
+    arguments: Sequence[Any],
+    devices: Sequence[Any],
+    lower: Callable[[], Any],
+    options: Callable[[], Mapping[str, Any]],
+) -> CompiledStep | None:
+    """The step among the entries of a file; None where they are another's.
+
+    It is traced where its program is not among them: one whose optimizer has other values is the
+    same step. The arguments are those of :func:`obtain`.
+    """
+    key = key_of(step, devices)
+    if key and (stored := _by_program(entries, key, step, arguments, devices)) is not None:
+        return stored
+    lowered = lower()
+    traced = _traced_key(lowered, lowered.as_text(), devices, options())
+    loaded = _load(entries, traced, arguments, devices, lowered.out_tree)
+    return None if loaded is None else dataclasses.replace(loaded, draws=step.graph.draws)
