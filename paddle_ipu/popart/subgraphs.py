@@ -26,7 +26,7 @@ def own_body(op_type: str, inputs: Sequence[ir.Value | None], body: ir.Graph) ->
     an input for each; else the body reads them where they are, as those of an If always do.
 
     Args:
-        op_type: ``Call``, ``If``, ``Loop`` or ``Scan``.
+        op_type: ``Call``, ``If``, ``Loop``, ``PackedDataBlock`` or ``Scan``.
         inputs: of the operator.
         body: what a subgraph builder made.
     """
@@ -80,8 +80,15 @@ def _given(
     if op_type == "Loop":
         turn, going, *carried = (*infos, None, None)[: max(len(infos), 2)]
         return [turn or _TURN, going or _GOING, *carried]
+    plain = {attribute.name: attribute.value for attribute in attributes}
     if op_type == "Scan":
-        return _slices(infos, {attribute.name: attribute.value for attribute in attributes})
+        return _slices(infos, plain)
+    if op_type == "PackedDataBlock":
+        batch = int(plain["callbackBatchSize"])
+        return [
+            None if info is None else TensorInfo.of(info.dtype, (batch, int(most), *info.dims[1:]))
+            for info, most in zip(infos[:-2:3], plain["maxSequenceLengths"], strict=False)
+        ]
     return infos
 
 

@@ -1,4 +1,4 @@
-"""Rows of the operators that run subgraphs, If, Loop, Scan and Call, or end the program, Abort.
+"""Rows of the operators that run subgraphs, as If, Loop, Scan and Call, or end the program: Abort.
 
 What subgraphs compute is priced operator by operator.
 """
@@ -46,5 +46,12 @@ onnx_row(
 graphcore_row(
     "Call", (0, None), control_flow.call, ANY, FREE, READS_NOTHING,
     [_graph("callee")], outputs=(1, None),
+)  # fmt: skip
+graphcore_row(
+    "PackedDataBlock", (5, None), control_flow.packed_data_block, ANY, FREE, NO_GRADIENT,
+    [
+        ints("maxSequenceLengths", required=True), int_("resultSize", required=True),
+        int_("callbackBatchSize", required=True), _graph("callback"),
+    ], name="packedDataBlock",
 )  # fmt: skip
 graphcore_row("Abort", (0, 1), control_flow.abort, BOOLS, UNPRICED, NO_GRADIENT, outputs=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -118,6 +119,43 @@ def call(ctx: InferenceContext) -> list[TensorInfo]:
     given = [ctx.info(index) for index in range(len(ctx.inputs))]
     _expect_same(ctx, given, _infos(ctx, callee.inputs, "input"), "input")
     return _infos(ctx, callee.outputs, "output")
+
+
+def packed_data_block(ctx: InferenceContext) -> list[TensorInfo]:
+    """What the subgraph gives for each sequence, packed: ``[resultSize, *rest]``.
+
+    Inputs: for each input of the subgraph the packed data ``[rows, *rest]``, the first rows of the
+    sequences and their lengths; then the first rows and the lengths in the result. The subgraph
+    gives ``[callbackBatchSize, length, *rest]``.
+    """
+    body: ir.Graph = ctx.attributes["callback"]
+    most = ctx.attributes["maxSequenceLengths"]
+    batch = int(ctx.attributes["callbackBatchSize"])
+    data, extra = divmod(len(ctx.inputs) - 2, 3)
+    if extra:
+        raise ctx.error(
+            f"has {len(ctx.inputs)} inputs, expected 3 for each input of its callback (data, "
+            "offsets, lengths) and 2 (offsets and lengths of the result)"
+        )
+    _expect_count(ctx, "inputs of its callback", len(body.inputs), data)
+    _expect_count(ctx, "outputs of its callback", len(body.outputs), 1)
+    _expect_count(ctx, "maxSequenceLengths", len(most), data)
+    sequences = math.prod(ctx.info(1).dims)
+    for index in range(len(ctx.inputs)):
+        info = ctx.info(index)
+        if index < 3 * data and index % 3 == 0:
+            ctx.expect_rank(index, 1)
+        elif math.prod(info.dims) != sequences:
+            raise ctx.error(
+                f"input {index} '{ctx.input_id(index)}' is {info}, expected {sequences} elements, "
+                "one for each sequence"
+            )
+    if not 1 <= batch <= sequences:
+        raise ctx.error(f"callbackBatchSize is {batch}, expected 1..{sequences}, the sequences")
+    (given,) = _infos(ctx, body.outputs, "output")
+    if len(given.dims) < 2 or given.dims[0] != batch:
+        raise ctx.error(f"its callback gives {given}, expected [{batch}, length, ...]")
+    return [TensorInfo.of(given.dtype, (int(ctx.attributes["resultSize"]), *given.dims[2:]))]
 
 
 def abort(ctx: InferenceContext) -> list[TensorInfo]:

@@ -25,6 +25,7 @@ from paddle_ipu.xla.lowerings import (  # noqa: F401 - they register
     multi_convolution,
     normalization,
     ordering,
+    packed_sequences,
     pooling,
     random,
     ranking,
