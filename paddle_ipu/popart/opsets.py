@@ -113,6 +113,17 @@ def _enum_attribute(name: str, value: Any) -> ir.Attr:
     return ir.AttrInt64(name, int(value))
 
 
+_MOST_SHOWN = 8
+"""Elements of an array that an error shows."""
+
+
+def _shown(value: object) -> str:
+    """A value as an error shows it: of a larger array, what it is."""
+    if isinstance(value, np.ndarray) and value.size > _MOST_SHOWN:
+        return f"<{value.dtype} array of shape {list(value.shape)}>"
+    return repr(value)
+
+
 class Parameter(NamedTuple):
     """One argument of a builder method; its default is `REQUIRED` when it must be given."""
 
@@ -183,7 +194,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
 
     def incompatible(given: Sequence[object], keywords: dict[str, object], why: str) -> TypeError:
         invoked = ", ".join(
-            [repr(value) for value in given] + [f"{k}={v!r}" for k, v in keywords.items()]
+            [_shown(value) for value in given] + [f"{k}={_shown(v)}" for k, v in keywords.items()]
         )
         return TypeError(
             f"{schema.builder_name}(): incompatible function arguments. The following argument "

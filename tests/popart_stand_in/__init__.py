@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 
+from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.schema import schema_of
 from tests.popart_stand_in.builder import Builder, InputSettings, TensorInfo
 from tests.popart_stand_in.core import (
@@ -157,6 +159,12 @@ class _Session(Recorded):
         self._options = options
         self._flow = flow
         self._shapes: dict[str, tuple[list[int], Any]] = {}
+        described = (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)
+        if not all(item.HasField("type") for item in described):
+            # What subgraphs give is known when they are run.
+            model = read_model(proto.SerializeToString())
+            type_graph(model.graph)
+            proto = onnx_ir.serde.serialize_model(model)
         for item in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
             tensor = item.type.tensor_type
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
@@ -241,6 +249,13 @@ class _Session(Recorded):
 
     def modelToHost(self, filename: str, /) -> None:
         Path(filename).write_bytes(b"stand-in")
+
+    def resetHostWeights(
+        self,
+        modelProtoOrFilename: str | bytes,
+        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
+    ) -> None:
+        pass
 
     def setRandomSeed(self, seedValue: int) -> None:
         pass

@@ -109,7 +109,8 @@ class Builder(Recorded):
             raise TypeError("the stand-in does not import models")
         self._opset = 10 if opsets is None else opsets["ai.onnx"]
         self._onnx = _Operators(self, "ai.onnx", ONNX_OPERATORS)
-        self._infos: dict[str, _InferredInfo] = {}
+        # None until an operator runs the subgraph that the tensor is of.
+        self._infos: dict[str, _InferredInfo | None] = {}
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._initializers: list[str] = []
         self._inputs: list[str] = []
@@ -133,6 +134,14 @@ class Builder(Recorded):
         if not self._is_subgraph:
             raise popart_exception("this builder is of no subgraph")
         self._known([tensorId])
+
+    def addUntypedInputTensor(self, debugContext: str = "") -> str:
+        if not self._is_subgraph:
+            raise popart_exception("Can not add untyped tensors to the top-level graph.")
+        name = self._name(debugContext or "input")
+        self._infos[name] = None
+        self._inputs.append(name)
+        return name
 
     @property
     def aiOnnxOpset11(self) -> _Operators:
@@ -208,7 +217,13 @@ class Builder(Recorded):
             outputs.append(self._name(f"{op_type}:{at}"))
             self._infos[outputs[-1]] = _InferredInfo("UNDEFINED", [])
         schema = schema_of(domain, op_type)
-        if schema is not None:
+        untyped = any(name and self._infos[name] is None for name in ids)
+        for value in attributes.values():
+            if isinstance(value, onnx.GraphProto):
+                untyped |= any(not item.HasField("type") for item in value.output)
+        if untyped:
+            self._infos.update(dict.fromkeys(outputs))
+        elif schema is not None:
             plain = {name: item.default for name, item in schema.attributes.items()}
             plain = {name: value for name, value in plain.items() if value is not None}
             plain.update(attributes)
@@ -457,12 +472,17 @@ class Builder(Recorded):
         return [name for node in self._nodes for name in node.output]
 
     def getTensorShape(self, id: str) -> list[int]:
-        self._known([id])
-        return self._infos[id].shape()
+        return self._info(id).shape()
 
     def getTensorDtypeString(self, id: str) -> str:
-        self._known([id])
-        return self._infos[id].data_type_lcase()
+        return self._info(id).data_type_lcase()
+
+    def _info(self, name: str) -> _InferredInfo:
+        self._known([name])
+        info = self._infos[name]
+        if info is None:
+            raise popart_exception(f"{name} is not an known tensor.")
+        return info
 
     def isInitializer(self, id: str) -> bool:
         return id in self._initializers
@@ -470,6 +490,8 @@ class Builder(Recorded):
     def _proto(self) -> onnx.ModelProto:
         def value_info(name: str) -> onnx.ValueInfoProto:
             info = self._infos[name]
+            if info is None:
+                return onnx.ValueInfoProto(name=name)
             return onnx.helper.make_tensor_value_info(name, int(info.dtype), info.shape())
 
         graph = onnx.helper.make_graph(

@@ -157,6 +157,9 @@ _GRAPHCORE = {
     "DynamicZero": "(args, axes:ints, sizes:ints)",
     "DynamicAdd": "(args, axes:ints, sizes:ints)",
     "Subsample": "(args, strides:ints)",
+    "PackedDataBlock": (
+        "(args, maxSequenceLengths:ints, resultSize:int, callbackBatchSize:int, callback:graph)"
+    ),
     "SequenceSlice": "(args, zeroUnused:int=0)",
     "Reshape": "(args, shape:ints)",
     "Reverse": "(args, dimensions:ints)",
@@ -176,6 +179,7 @@ _METHODS = {
     "NormalizeImage": "normalize_image",
     "L1": "l1loss",
     "Nll": "nllloss",
+    "PackedDataBlock": "packedDataBlock",
     "ScatterReduce": "groupedscatterreduce",
 }
 """Builder methods whose name is not the operator's type in lower case."""

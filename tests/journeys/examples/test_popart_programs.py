@@ -1,0 +1,59 @@
+"""The programs for popart, on our module and by the signatures of Graphcore's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.mnist.data import read_mnist, split
+from examples.popart import digits, solver
+from paddle_ipu import popart
+from tests.popart_stand_in import make_popart
+
+
+@pytest.fixture
+def graphcores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A stand-in that is imported as Graphcore's ``popart``."""
+    made = make_popart()
+    monkeypatch.setitem(sys.modules, "popart", made)
+    return made
+
+
+def test_the_solver_solves() -> None:
+    rng = np.random.default_rng(3)
+    random = rng.standard_normal((30, 30)) / 6
+    matrix = (random @ random.T + np.eye(30)).astype(np.float32)
+    right = rng.standard_normal((30, 1)).astype(np.float32)
+    x, image = solver.solve(popart, matrix, right)
+    np.testing.assert_allclose(x, np.linalg.solve(matrix, right), atol=1e-4)
+    np.testing.assert_allclose(image, matrix @ x, atol=1e-5)
+
+
+def test_digits_are_learnt(tmp_path: Path) -> None:
+    training, test = split(read_mnist(), 0.05, seed=0)
+    file = tmp_path / "digits.onnx"
+    loss = digits.train(popart, training[:1000], 50, file)
+    found = digits.classify(popart, test[:200], 50, file)
+    assert loss < 1.5
+    assert np.mean(found == test[:200].labels[:, 0]) > 0.7
+
+
+@pytest.mark.parametrize("program", [digits, solver])
+def test_a_program_runs_by_the_signatures_of_graphcores_module(
+    program: Any, graphcores: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smaller = {digits: ["--smoke"], solver: ["--size", "20"]}
+    assert program.main(["--module", "popart", *smaller[program]]) == 0
+    assert capsys.readouterr().out
+    assert graphcores.named("InferenceSession")
+
+
+def test_a_module_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "popart", None)
+    with pytest.raises(SystemExit, match=r"--module popart: .*Graphcore's comes with its SDK"):
+        solver.main(["--module", "popart"])
