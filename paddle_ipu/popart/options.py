@@ -36,6 +36,8 @@ from paddle_ipu.popart.settings_base import Settings, StringMap, default_of
 
 LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
 """The state of automatic loss scaling: the factor on the optimizer's loss scaling, a scalar."""
+LOSS_SCALE_COUNTER = "ai.graphcore.Histogram:1_counter"
+"""State of automatic loss scaling with a period: the last micro-batch's number in it, int32."""
 
 _log = logging.getLogger("popart.session")
 

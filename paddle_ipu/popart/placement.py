@@ -133,10 +133,13 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
         stage = index if stage is None else stage
         stages[_key(node)] = stage
         if index_of.setdefault(stage, index) != index:
+            names = ", ".join(
+                f"{each.op_type} ({each.name})" for each in nodes if stages.get(_key(each)) == stage
+            )
             raise popart_exception(
-                f"Ops have the same pipeline stage {stage}, but different virtual graph ids "
-                f"{index_of[stage]} and {index}. All Ops with the same pipeline stage must also "
-                "have the same virtual graph id"
+                f"Ops {names} have the same pipeline stage {stage}, but different virtual graph "
+                f"ids {index_of[stage]} and {index}. All ops with the same pipeline stage must "
+                "also have the same virtual graph id"
             )
     for stage in range(len(index_of)):
         if stage not in index_of:

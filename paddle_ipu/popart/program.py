@@ -16,7 +16,7 @@ from paddle_ipu.popart.enums import ReplicatedStreamMode
 from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
 from paddle_ipu.popart.op_schema import NO_GRADIENT
-from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
+from paddle_ipu.popart.options import LOSS_SCALE_COUNTER, LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
 
@@ -281,7 +281,7 @@ def saved_state(graph: ir.Graph) -> set[str]:
         for name, value in graph.initializers.items()
         if not value.uses()
         and (
-            name in (SCALED_STATE, LOSS_SCALE_UPDATE_FACTOR)
+            name in (SCALED_STATE, LOSS_SCALE_UPDATE_FACTOR, LOSS_SCALE_COUNTER)
             or any(
                 name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
                 for prefix in _STATE_PREFIXES

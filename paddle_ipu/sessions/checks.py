@@ -10,7 +10,6 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import RECOMPUTE
 from paddle_ipu.popart.enums import RecomputationType, RecomputeType
-from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -18,6 +17,7 @@ from paddle_ipu.popart.placement import virtual_graph_mode
 from paddle_ipu.popart.program import size_of
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.sessions.anchors import Derived
 
 _WIDE_INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
 
@@ -144,6 +144,31 @@ def check_types(graph: ir.Graph, options: SessionOptions) -> None:
             )
 
 
+def check_batch_norms(graph: ir.Graph, differentiated: Collection[str]) -> None:
+    """Checks that no gradient goes through a BatchNormalization in its inference form.
+
+    Args:
+        graph: of a training session of PopART's.
+        differentiated: tensors that have a gradient.
+
+    Raises:
+        popart_exception: one does.
+    """
+    for node in graph:
+        outputs = [str(value.name) for value in node.outputs]
+        if node.op_type != "BatchNormalization" or len(outputs) == 5:
+            continue
+        if outputs[0] in differentiated:
+            schema = schema_of_node(node)
+            inputs = ", ".join(str(value.name) for value in node.inputs if value is not None)
+            raise popart_exception(
+                f'BatchNorm Op "Op({schema and schema.identifier}, inputs=[{inputs}], '
+                f'outputs=[{", ".join(outputs)}])" has {len(outputs)} output(s) which means it is '
+                "in inference mode, but its gradient Op is being created. To use the BatchNorm Op "
+                "in inference mode during training, it has to be detached first."
+            )
+
+
 def check_loss(loss: str, tensors: Mapping[str, ir.Value]) -> None:
     """Checks that the loss is a scalar of the main graph.
 
@@ -163,33 +188,30 @@ def check_loss(loss: str, tensors: Mapping[str, ir.Value]) -> None:
 def check_anchors(
     anchors: Collection[str],
     tensors: Mapping[str, ir.Value],
-    loss: str | None,
-    differentiated: Collection[str],
+    derived: Mapping[str, Derived],
 ) -> None:
-    """Checks that anchors are tensors of the main graph, or gradients of such.
+    """Checks that anchors are tensors of the main graph, or made of such.
 
     Args:
-        anchors: tensor ids; ``Gradient___<id>`` for a gradient.
+        anchors: tensor ids; ``Gradient___<id>`` for a gradient, and so on.
         tensors: the main graph's, by id.
-        loss: id of the loss; None in inference.
-        differentiated: tensors that have a gradient.
+        derived: prefix -> what has a tensor with it.
 
     Raises:
         popart_exception: one is not.
     """
     for anchor in anchors:
-        tensor = anchor.removeprefix(reservedGradientPrefix())
+        prefix = next((each for each in derived if anchor.startswith(each)), "")
+        tensor = anchor.removeprefix(prefix)
+        if anchor in tensors:
+            continue
         if tensor not in tensors:
             raise popart_exception(
                 f"Anchor tensor `{anchor}' not in Ir Tensors. The tensors are: "
                 + ", ".join(sorted(tensors))
             )
-        if tensor != anchor and tensor not in differentiated:
-            why = (
-                "there are no gradients in inference"
-                if loss is None
-                else f"the loss '{loss}' has no gradient with respect to '{tensor}'"
-            )
+        if tensor not in derived[prefix].tensors:
+            why = derived[prefix].why.replace("{tensor}", tensor)
             raise popart_exception(f"Anchor tensor `{anchor}' not in Ir Tensors. Note: {why}.")
 
 

@@ -17,13 +17,13 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.enums import AnchorReturnTypeId
-from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.popart.stepio import PyStepIO, PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.sessions.checks import replication_factor
 from paddle_ipu.sessions.weights import SessionWeights
 from paddle_ipu.xla.process import DeferredSignals
+from paddle_ipu.xla.step.step_program import ACCUMULATED_PREFIX, of_tensor
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.step_trace import Recording
@@ -305,18 +305,32 @@ class SessionRuns(SessionWeights):
 
     # -- outputs -------------------------------------------------------------------------------
 
-    def _anchored(self, anchor: str) -> ir.Value:
-        """The tensor that an anchor, or its gradient, is of."""
-        return self._tensors[anchor.removeprefix(reservedGradientPrefix())]
+    def _kind_of(self, tensor: str) -> tuple[tuple[int, ...], str] | None:
+        """Shape and dtype of a tensor, or of a gradient and the like; None for no tensor."""
+        value = self._tensors.get(tensor) or self._tensors.get(of_tensor(tensor))
+        if value is None:
+            return None
+        updater = self._executable.program.updater
+        if (
+            tensor.startswith(ACCUMULATED_PREFIX)
+            and updater is not None
+            and updater.accumulator_dtype
+        ):
+            return dims_of(value), updater.accumulator_dtype
+        return dims_of(value), device_dtype(value, self._in_64_bits)
+
+    def _anchor_kind(self, anchor: str) -> tuple[tuple[int, ...], str]:
+        kind = self._kind_of(anchor)
+        assert kind is not None
+        return kind
 
     @cached_property
     def _anchors(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Anchor -> shape and dtype of its array."""
         kinds = {}
         for anchor in self.dataFlow.anchors():
-            value = self._anchored(anchor)
-            shape = (*self._anchor_dims(anchor), *dims_of(value))
-            kinds[anchor] = shape, device_dtype(value, self._in_64_bits)
+            shape, dtype = self._anchor_kind(anchor)
+            kinds[anchor] = (*self._anchor_dims(anchor), *shape), dtype
         return kinds
 
     def _anchor_dims(self, anchor: str) -> tuple[int, ...]:
@@ -334,14 +348,14 @@ class SessionRuns(SessionWeights):
         kind = self.dataFlow.art(anchor)
         numbers = kind.micro_batches(self.dataFlow.batchesPerStep(), self.accumulationFactor)
         micro_batches = [number for number in numbers for _ in range(self.replicationFactor)]
-        return array.reshape(len(micro_batches), *dims_of(self._anchored(anchor))), micro_batches
+        return array.reshape(len(micro_batches), *self._anchor_kind(anchor)[0]), micro_batches
 
     @cached_property
     def _expected_outputs(self) -> list[tuple[str, tuple[int, ...], str, str]]:
         """(anchor, shape, dtype, the end of PopART's message about a wrong number of elements)."""
         expected = []
         for anchor, (shape, dtype) in self._anchors.items():
-            details = self._details(dims_of(self._anchored(anchor)))
+            details = self._details(self._anchor_kind(anchor)[0])
             art = self.dataFlow.art(anchor).id().name.upper()
             details += f"\n   anchor return type  = {art}"
             expected.append((anchor, shape, dtype, details))

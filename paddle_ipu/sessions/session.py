@@ -20,7 +20,6 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
-from paddle_ipu.popart.names import reservedGradientPrefix
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
@@ -28,7 +27,6 @@ from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement
 from paddle_ipu.popart.program import (
-    FINAL_LOSS_SCALE,
     broadcast_inputs,
     device_dtype,
     dims_of,
@@ -39,8 +37,10 @@ from paddle_ipu.popart.program import (
     variable_writes,
 )
 from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.sessions.anchors import derived_tensors, own_tensors
 from paddle_ipu.sessions.checks import (
     check_anchors,
+    check_batch_norms,
     check_clips,
     check_loss,
     check_loss_scaling,
@@ -62,7 +62,7 @@ from paddle_ipu.xla.rewrites.pipeline import rewrite
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.recomputation import Recomputation
-from paddle_ipu.xla.step.step_program import Anchor, StepProgram
+from paddle_ipu.xla.step.step_program import Anchor, StepProgram, of_tensor
 
 _LOGGER = logging.getLogger("popart.devicex")
 
@@ -127,10 +127,6 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
-        if options.automaticLossScalingSettings.enabled:
-            self._tensors[FINAL_LOSS_SCALE] = ir.Value(
-                name=FINAL_LOSS_SCALE, shape=ir.Shape(()), type=ir.TensorType(ir.DataType.FLOAT)
-            )
         replicas = self.replicationFactor
         self._stages = check_placement(
             self._graph, options, self.dataFlow, training, ipus // replicas
@@ -141,7 +137,17 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if self._loss is not None:
             check_loss(self._loss, self._tensors)
             self._differentiated = tensors_with_gradient(self._graph, self._loss)
-        check_anchors(anchors, self._tensors, self._loss, self._differentiated)
+            if not self._is_paddles:
+                check_batch_norms(self._graph, self._differentiated)
+        loss = None if self._loss is None else self._tensors[self._loss]
+        own = own_tensors(options, self._optimizer, loss)
+        self._own = frozenset(own)
+        self._tensors.update(own)
+        derived = derived_tensors(
+            options, self._optimizer, self._loss, self._differentiated,
+            self._graph.initializers, self._stages, self._graph,
+        )  # fmt: skip
+        check_anchors(anchors, self._tensors, derived)
 
     def _build(self) -> Executable:
         options, writes = self._options, self._writes
@@ -163,7 +169,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         program = InferenceGraph(
             self._graph,
             weights,
-            self.dataFlow.anchors(),
+            [of_tensor(anchor) for anchor in self.dataFlow.anchors()],
             checks_floats=bool(options.enableFloatingPointChecks),
             is_replicated=replicas > 1,
             unstable_softmax=precision.unstable_softmax,
@@ -187,6 +193,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 weights=weights,
                 writes=writes,
                 anchors=tuple(anchors),
+                own=self._own,
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
                 replicas=replicas,
@@ -217,7 +224,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_loss_scaling(options, self._optimizer, self._differentiated)
         kept = {self._loss, *self._graph.initializers}
         clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)
-        return AutomaticLossScaling.of(options, self.dataFlow.batchesPerStep(), clipped)
+        return AutomaticLossScaling.of(options, clipped)
 
     # -- PopART's interface --------------------------------------------------------------------
 
@@ -310,15 +317,15 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         """Shape and dtype of a tensor.
 
         Args:
-            tensor: its id, or ``Gradient___<id>``.
+            tensor: its id, or ``Gradient___<id>`` and the like.
 
         Raises:
             popart_exception: the main graph has no such tensor.
         """
-        value = self._tensors.get(tensor.removeprefix(reservedGradientPrefix()))
-        if value is None:
+        kind = self._kind_of(tensor)
+        if kind is None:
             raise popart_exception(f"Tensor {tensor} not found")
-        return TensorInfo(np.dtype(device_dtype(value, self._in_64_bits)), list(dims_of(value)))
+        return TensorInfo(np.dtype(kind[1]), list(kind[0]))
 
     # -- beyond PopART's interface -------------------------------------------------------------
 

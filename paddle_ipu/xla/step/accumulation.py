@@ -145,13 +145,28 @@ class Accumulation:
         whole = scale * (micro * program.all_replicas) if divided else scale
         return Results(_divided(self._over_instances(total), whole), written, anchors, finite)
 
-    def _zeros(self, weights: Tree) -> Tree:
+    def accumulated(self, weight: jax.Array, gradients: jax.Array) -> jax.Array:
+        """The accumulator of a weight after each micro-batch, each replica having its own.
+
+        Args:
+            weight: the weight.
+            gradients: of the micro-batches, one after another in front.
+        """
+
+        def added(total: Tree, item: tuple[jax.Array, jax.Array]) -> tuple[Tree, jax.Array]:
+            total = self._added(total, {"": item[1]}, item[0])
+            return total, total[""]
+
+        zeros = jnp.zeros(gradients.shape[1:], self._dtype(weight))
+        numbers = jnp.arange(len(gradients), dtype=jnp.uint32)
+        return lax.scan(added, {"": zeros}, (numbers, gradients))[1]
+
+    def _dtype(self, weight: jax.Array) -> Any:
         updater = self.program.updater
-        dtype = None if updater is None else updater.accumulator_dtype
-        return {
-            name: jnp.zeros_like(weights[name], dtype or weights[name].dtype)
-            for name in self.trained
-        }
+        return (None if updater is None else updater.accumulator_dtype) or weight.dtype
+
+    def _zeros(self, weights: Tree) -> Tree:
+        return {n: jnp.zeros_like(weights[n], self._dtype(weights[n])) for n in self.trained}
 
     def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
         """The gradients of `number` micro-batches, `total`, with those of one more."""

@@ -3,11 +3,13 @@
 Over the micro-batches and replicas of a batch, the gradients' absolute values are counted: ``u`` at
 or above an edge, ``l`` below it. After the batch the factor on the optimizer's loss scaling is
 halved if ``u > l * t / (1 - t)``, else doubled. The edge is a share of the largest number of the
-gradient's type, of which PopART takes 65535 for half. The batch itself still has the factor from
-before, and a gradient that overflows is not left out of the update.
+gradient's type. The batch itself still has the factor from before, and a gradient that overflows is
+not left out of the update.
 
-Every gradient an operator makes is counted but those that only view another tensor, and the sum of
-the gradients of a tensor with several readers; inside the subgraphs of If, Loop and Scan none is.
+Every gradient an operator makes is counted, and the sum of the gradients of a tensor with several
+readers, but not as PopART: those that only view another tensor, those of the loss, which are made
+of the loss scale, and those that are made of a weight as it is. Inside the subgraphs of If, Loop
+and Scan none is.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
+from paddle_ipu.popart.options import LOSS_SCALE_COUNTER, LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import Array, HostArray, Operand
 from paddle_ipu.xla.precision import half
@@ -35,12 +37,21 @@ COUNTS = "__gradient_counts__"
 """Among a micro-batch's results, how many gradients are below the edge and how many are not."""
 
 _LARGEST: Mapping[str, float] = {
-    "float16": 65535.0,
+    "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
     "float32": float(np.finfo(np.float32).max),
 }
 
 _MATRIX_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "MultiConv"})
+"""Their gradients are made of weights that are transposed or flipped first."""
+
+_SUMS = frozenset({"Add", "AddBias", "Mean", "Sub", "Sum"})
+"""Operators whose gradients are made of no operand."""
+
+_NORMS = frozenset({
+    "BatchNormalization", "GroupNormalization", "InstanceNormalization",
+})  # fmt: skip
+"""One operator makes the gradients of all their operands."""
 
 _VIEWS = frozenset({
     "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
@@ -73,12 +84,11 @@ class AutomaticLossScaling:
     clipped: bool = False
 
     @classmethod
-    def of(cls, options: SessionOptions, batches: int, clipped: bool) -> AutomaticLossScaling:
+    def of(cls, options: SessionOptions, clipped: bool) -> AutomaticLossScaling:
         """What the options of a session say.
 
         Args:
             options: of a training session in which it is enabled.
-            batches: batches of a run.
             clipped: the loss or a weight is half.
 
         Raises:
@@ -93,10 +103,10 @@ class AutomaticLossScaling:
                     f"value is {number}, but it should be in the range [0, 1]."
                 )
         period = int(settings.updatePeriod)
-        if period < 1 or batches % period:
+        if period < 1:
             raise popart_exception(
-                f"[AutomaticLossScale transform] updatePeriod is {period}, which should be a "
-                f"factor of batches per step {batches}."
+                f"[AutomaticLossScale transform] updatePeriod is {period}, which should be at "
+                "least 1."
             )
         method = settings.gradientTensorTrackingMethod.name
         by_name = method == "GradientsOfUserSpecifiedTensors"
@@ -117,18 +127,33 @@ class AutomaticLossScaling:
     @property
     def initial_state(self) -> dict[str, HostArray]:
         """State before the first batch."""
-        return {LOSS_SCALE_UPDATE_FACTOR: np.ones((), np.float32)}
+        state: dict[str, HostArray] = {LOSS_SCALE_UPDATE_FACTOR: np.ones((), np.float32)}
+        if self.period > 1:
+            state[LOSS_SCALE_COUNTER] = np.full((), -1, np.int32)
+        return state
 
-    def next_factor(
-        self, factor: jax.Array, scaling: Any, counts: jax.Array, batch: jax.Array
-    ) -> jax.Array:
-        """The factor after a batch.
+    def counted_on(
+        self, state: Mapping[str, jax.Array], micro_batches: int
+    ) -> tuple[jax.Array | bool, dict[str, jax.Array]]:
+        """(whether the factor changes after a batch, the counter after it).
+
+        Args:
+            state: before the batch.
+            micro_batches: of a batch.
+        """
+        if self.period == 1:
+            return True, {}
+        counter, whole = state[LOSS_SCALE_COUNTER], self.period * micro_batches
+        changes = (counter + 1) % whole < micro_batches
+        return changes, {LOSS_SCALE_COUNTER: (counter + micro_batches) % whole}
+
+    def next_factor(self, factor: jax.Array, scaling: Any, counts: jax.Array) -> jax.Array:
+        """The factor after a batch that changes it.
 
         Args:
             factor: the factor that the batch had.
             scaling: the optimizer's own loss scaling, which it multiplies.
             counts: gradients below the edge and not below it, [2].
-            batch: number of the batch in the run.
         """
         lower, upper = counts[0], counts[1]
         limit = self.threshold / (1 - self.threshold) if self.threshold < 1 else np.inf
@@ -137,8 +162,7 @@ class AutomaticLossScaling:
         changed = jnp.where(shrinks, factor * 0.5, factor * 2.0)
         if self.clipped:
             changed = jnp.minimum(changed, _LARGEST_HALF_SCALE / scaling)
-        changed = jnp.where(jnp.isfinite(changed * scaling), changed, factor)
-        return jnp.where(batch % self.period == 0, changed, factor)
+        return jnp.where(jnp.isfinite(changed * scaling), changed, factor)
 
 
 def _counted(cotangent: jax.Array, dtype: str, edge: float) -> jax.Array:
@@ -170,6 +194,8 @@ class GradientWatch:
         trained: tensors that depend on a trained weight; others have no gradient.
         shared: tensors with several readers.
         dtypes: tensor -> ``float16`` or ``bfloat16``; others are float32.
+        weights: the graph's variables.
+        losses: the loss, and what is differentiated together with it.
         has_counted: whether a gradient was counted.
     """
 
@@ -178,15 +204,19 @@ class GradientWatch:
     trained: Collection[str]
     shared: Collection[str]
     dtypes: Mapping[str, str]
+    weights: Collection[str] = ()
+    losses: Collection[str] = ()
     has_counted: bool = False
 
     def of_operands(
         self, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
     ) -> Sequence[Array]:
         """Wraps a node: counts the gradients that it gives its operands."""
+        if self.rule.tensors is not None:
+            return evaluate(node, operands)
         counted = [
-            operand if name is None else self.operand(node.op_type, name, operand)
-            for name, operand in zip(node.inputs, operands, strict=True)
+            self._watched(name, operand) if name and self._counts(node, at) else operand
+            for at, (name, operand) in enumerate(zip(node.inputs, operands, strict=True))
         ]
         return evaluate(node, counted)
 
@@ -197,11 +227,17 @@ class GradientWatch:
         results = evaluate(node, operands)
         return [self.tensor(n, r) for n, r in zip(node.outputs, results, strict=False)]
 
-    def operand(self, op_type: str, name: str, array: Any) -> Any:
-        """A tensor as an operator reads it: the gradient that this operator gives it."""
-        rule = self.rule
-        wanted = op_type not in _VIEWS if rule.tracked is None else op_type in rule.tracked
-        return self._watched(name, array) if wanted and rule.tensors is None else array
+    def _counts(self, node: LoweredNode, index: int) -> bool:
+        """Whether the gradient that an operator gives one of its operands is counted."""
+        kind = node.op_type
+        if self.rule.tracked is not None:
+            return kind in self.rule.tracked
+        if kind in _VIEWS or not set(self.losses).isdisjoint(node.outputs):
+            return False
+        if kind in _MATRIX_OPERATORS or kind in _SUMS:
+            return True
+        read = [name for at, name in enumerate(node.inputs) if at != index or kind in _NORMS]
+        return not any(name in self.weights for name in read)
 
     def tensor(self, name: str, array: Any) -> Any:
         """A tensor for all of its readers: the sum of their gradients."""

@@ -12,7 +12,7 @@ from paddle_ipu.xla.step.node_lowering import GraphSettings
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
-from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, StepProgram
+from paddle_ipu.xla.step.step_program import StepProgram, of_tensor
 from paddle_ipu.xla.step.traced_step import Step
 
 
@@ -50,9 +50,11 @@ def make_step(
     reached = graph.reaching(program.loss)
     step.trained = tuple(weight for weight in updater.weights if weight in reached)
     shapes = {name: kind[0] for name, kind in program.weights.items()}
-    own = {name: array.shape for name, array in program.own_state.items()}
+    own = program.own_state
     step.state = OptimizerState(
-        {**updater.state_shapes(shapes), **own}, updater.alike, updater.state_dtypes()
+        updater.state_shapes(shapes) | {name: array.shape for name, array in own.items()},
+        updater.alike,
+        updater.state_dtypes() | {name: array.dtype.name for name, array in own.items()},
     )
     if program.stages:
         step.stale = stale_reads(graph.nodes, program.loss, reached, step.trained, program.stages)
@@ -72,6 +74,6 @@ def segments_of(step: Step) -> list[Segment]:
 
 def _needed(program: StepProgram) -> tuple[str, ...]:
     """The tensors of which the results of a step are made."""
-    tensors = [anchor.tensor.removeprefix(GRADIENT_PREFIX) for anchor in program.anchors]
+    tensors = [of_tensor(anchor.tensor) for anchor in program.anchors]
     loss = [program.loss] if program.loss else []
     return (*tensors, *loss, *program.writes.values())

@@ -15,6 +15,21 @@ from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.recomputation import Recomputation
 
 GRADIENT_PREFIX = "Gradient___"
+ACCUMULATED_PREFIX = "Accum___"
+RESTORED_PREFIX = "Restored___"
+
+STATISTICS = f"{ACCUMULATED_PREFIX}autoLossScaleStats"
+"""The tensor that automatic loss scaling counts gradients in, over the micro-batches of a batch."""
+LOSS_SCALING_PREFIX = "lossScaling_"
+"""Before the name of an element type: the optimizer's loss scaling, where it is not constant."""
+
+
+def of_tensor(anchor: str) -> str:
+    """The tensor whose value or gradient an anchor is, or is made of."""
+    for prefix in (GRADIENT_PREFIX, ACCUMULATED_PREFIX, RESTORED_PREFIX):
+        if anchor.startswith(prefix):
+            return anchor.removeprefix(prefix)
+    return anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +37,8 @@ class Anchor:
     """What is kept of a tensor over a run.
 
     Attributes:
-        tensor: tensor id; ``Gradient___<id>`` for a gradient.
+        tensor: tensor id; ``Gradient___<id>`` for a gradient, ``Accum___<id>`` for that of a weight
+            summed over a batch so far, ``Restored___<id>`` for what backward reads of a tensor.
         kind: ``all``, ``final``, ``sum`` or ``everyn``.
         period: N of ``everyn``.
     """
@@ -43,6 +59,7 @@ class StepProgram:
         writes: weight -> the tensor that is its value in the next micro-batch, of those that the
             graph itself writes.
         anchors: what a run returns.
+        own: tensors that are not the graph's: loss scales, and statistics of gradients.
         batches_per_step: iterations of the outer loop.
         accumulation_factor: micro-batches before an update.
         replicas: copies of the graph that each take a micro-batch of their own at the same time.
@@ -68,6 +85,7 @@ class StepProgram:
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
     weights: Mapping[str, tuple[tuple[int, ...], str]]
     anchors: Sequence[Anchor]
+    own: frozenset[str] = frozenset()
     writes: Mapping[str, str] = field(default_factory=dict)
     batches_per_step: int = 1
     accumulation_factor: int = 1
@@ -91,7 +109,7 @@ class StepProgram:
     def own_state(self) -> Mapping[str, HostArray]:
         """State before the first batch that is the step's, not the optimizer's."""
         rule = self.automatic_loss_scaling
-        return {} if rule is None else rule.initial_state
+        return {} if rule is None else dict(rule.initial_state)
 
     @property
     def all_replicas(self) -> int:

@@ -44,7 +44,14 @@ from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
-from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram
+from paddle_ipu.xla.step.step_program import (
+    ACCUMULATED_PREFIX,
+    GRADIENT_PREFIX,
+    STATISTICS,
+    Anchor,
+    StepProgram,
+    of_tensor,
+)
 
 _UPDATE = 2
 """What stochastic rounding of updates draws its random numbers by."""
@@ -128,6 +135,7 @@ class Step:
                 lambda k, r: key(index * micro + k, r),
             )
             gradients, written, anchors, finite = accumulation.run(weights, feeds, scale)
+            self._complete(anchors, accumulation, weights, scale, scalars, state)
             if not self.updating:
                 return carry, (anchors, finite)
             extremes = anchors.get(range_checks.NAME)
@@ -152,7 +160,7 @@ class Step:
                         a.tensor: self._of_each_replica(a.tensor, new_weights)
                         for a in program.anchors if a.tensor in new_weights
                     })  # fmt: skip
-                adapted = self._adapted(new_state, anchors, scalars, index)
+                adapted = self._adapted(new_state, anchors, scalars)
                 weights, state = new_weights, _unless(valid, adapted, new_state)
             return (weights, state, versions.later(), valid), (anchors, finite)
 
@@ -185,7 +193,35 @@ class Step:
             return scale
         return jnp.asarray(state[LOSS_SCALE_UPDATE_FACTOR]) * scale
 
-    def _adapted(self, state: Tree, anchors: Tree, scalars: jax.Array, batch: jax.Array) -> Tree:
+    def _complete(
+        self,
+        anchors: Tree,
+        accumulation: Accumulation,
+        weights: Tree,
+        scale: Scale,
+        scalars: jax.Array,
+        state: Tree,
+    ) -> None:
+        """Adds the anchors of a batch that are not a micro-batch's own."""
+        program, updater = self.program, self.program.updater
+        micro_batches = program.batch_dims[program.batches_per_step > 1 :] + program.replica_dims
+        for name in (anchor.tensor for anchor in program.anchors):
+            if name == STATISTICS:
+                assert program.automatic_loss_scaling is not None
+                counted = program.automatic_loss_scaling.counted_on(
+                    state, program.accumulation_factor
+                )[0]
+                sums = jnp.cumsum(anchors[COUNTS], axis=0)
+                anchors[name] = jnp.where(counted, sums, 0.0)
+            elif name.startswith(ACCUMULATED_PREFIX):
+                weight = weights[of_tensor(name)]
+                anchors[name] = accumulation.accumulated(weight, anchors[name])
+            elif self._is_own(name) and updater is not None:
+                own = scale if name == FINAL_LOSS_SCALE else updater.loss_scale(scalars, state)
+                dtype = jnp.float16 if name.endswith("FLOAT16") else jnp.float32
+                anchors[name] = jnp.full(micro_batches, own, dtype)
+
+    def _adapted(self, state: Tree, anchors: Tree, scalars: jax.Array) -> Tree:
         """The state after a batch, with the next factor on the loss scale."""
         rule, updater = self.program.automatic_loss_scaling, self.program.updater
         if rule is None or updater is None:
@@ -193,10 +229,9 @@ class Step:
         own = anchors.pop(COUNTS).reshape(-1, 2).sum(axis=0)
         counts = instance_collectives.summed(own, self.program.instances)
         factor, scaling = state[LOSS_SCALE_UPDATE_FACTOR], updater.loss_scale(scalars, state)
-        return {
-            **state,
-            LOSS_SCALE_UPDATE_FACTOR: rule.next_factor(factor, scaling, counts, batch),
-        }
+        changes, later = rule.counted_on(state, self.program.accumulation_factor)
+        new = rule.next_factor(factor, scaling, counts)
+        return {**state, **later, LOSS_SCALE_UPDATE_FACTOR: jnp.where(changes, new, factor)}
 
     def _of_each_replica(self, name: str, weights: Tree) -> jax.Array:
         """A weight with the dimension of the replicas, which those that are written have."""
@@ -212,16 +247,10 @@ class Step:
         program = self.program
         stored = weights
         graph = self.graph
-        wanted = [
-            a.tensor
-            for a in program.anchors
-            if not a.tensor.startswith(GRADIENT_PREFIX) and not self._is_own(a.tensor)
-        ]
-        tapped = [
-            a.tensor.removeprefix(GRADIENT_PREFIX)
-            for a in program.anchors
-            if a.tensor.startswith(GRADIENT_PREFIX)
-        ]
+        names = [anchor.tensor for anchor in program.anchors if not self._is_own(anchor.tensor)]
+        prefixes = GRADIENT_PREFIX, ACCUMULATED_PREFIX
+        wanted = {name: of_tensor(name) for name in names if not name.startswith(prefixes)}
+        tapped = [of_tensor(name) for name in names if name.startswith(GRADIENT_PREFIX)]
 
         def forward(
             trained: Tree, taps: Tree, counter: jax.Array, frozen: Tree
@@ -242,7 +271,10 @@ class Step:
             )
             self.checked = finite.nodes
             self.checks, self.fed_checks = tuple(checks.checks), tuple(checks.fed)
-            results = {name: graph.narrow.stored(name, self._array(name, env)) for name in wanted}
+            results = {
+                name: graph.narrow.stored(tensor, self._array(tensor, env))
+                for name, tensor in wanted.items()
+            }
             written = {
                 name: half.kept(self._array(tensor, env), stored[name])
                 for name, tensor in program.writes.items()
@@ -271,8 +303,9 @@ class Step:
         )(trained, taps, jnp.asarray(_NO_COUNTS), frozen)
         if program.automatic_loss_scaling is not None:
             anchors[COUNTS] = counts
-            for name in filter(self._is_own, (a.tensor for a in program.anchors)):
-                anchors[name] = jnp.asarray(scale, jnp.float32)
+        for name in names:
+            if name.startswith(ACCUMULATED_PREFIX):
+                anchors[name] = gradients[of_tensor(name)]
         finite = anchors.pop(_FINITE, None)
         for name in tapped:
             gradient = gradients[name] if name in gradients else tap_gradients[name]
@@ -299,8 +332,8 @@ class Step:
         )
 
     def _is_own(self, tensor: str) -> bool:
-        """Whether a tensor is one that automatic loss scaling makes."""
-        return tensor == FINAL_LOSS_SCALE and self.program.automatic_loss_scaling is not None
+        """Whether a tensor is none of the graph's: a loss scale, or statistics of gradients."""
+        return tensor in self.program.own
 
     def _watch(self, counter: jax.Array) -> GradientWatch | None:
         rule = self.program.automatic_loss_scaling
@@ -308,9 +341,21 @@ class Step:
             return None
         narrow = self.graph.narrow
         trained = self.graph.depending_on(self.trained)
-        watch = GradientWatch(rule, counter, trained, narrow.shared, narrow.dtypes)
+        watch = GradientWatch(
+            rule, counter, trained, narrow.shared, narrow.dtypes,
+            self.program.weights.keys(), self._losses(),
+        )  # fmt: skip
         self.watch = watch
         return watch
+
+    def _losses(self) -> set[str]:
+        """The loss, and the softmax that PopART differentiates together with it."""
+        nodes, losses = self.graph.nodes, {str(self.program.loss)}
+        softmaxes = {node.outputs[0] for node in nodes if node.op_type == "Softmax"}
+        for node in nodes:
+            if losses.intersection(node.outputs) and node.op_type == "Nll":
+                losses |= softmaxes.intersection(filter(None, node.inputs))
+        return losses
 
     def _taps(self, names: Sequence[str], weights: Tree) -> Tree:
         """Zeros to add to tensors, to differentiate with respect to them."""

@@ -1,7 +1,7 @@
 """Automatic loss scaling: PopART's rule, through its own interface and by the strategy's options.
 
-The programs are ``loss = sum(x * w)``: with a scale s the gradient of w is s * x, and that of the
-product is s for each element. Nothing needs the gradient of x.
+The programs are ``loss = sum(x * w)``: with a scale s the gradient of w is s * x. Nothing needs the
+gradient of x, and that of the product is made of the scale, so it is not counted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import paddle
 import pytest
 
@@ -24,7 +25,8 @@ paddle_ipu.activate()
 Array = np.ndarray[Any, Any]
 
 FACTOR, FINAL = "lossScaleUpdateFactor", "finalLossScale"
-EDGE = 65535 * 0.125
+COUNTER, STATISTICS = "ai.graphcore.Histogram:1_counter", "Accum___autoLossScaleStats"
+EDGE = 65504 * 0.125
 
 
 class Trained:
@@ -41,6 +43,7 @@ class Trained:
         replicas: int = 1,
         model: str | None = None,
         gradient: bool = False,
+        statistics: bool = False,
         rate: float = 0.0,
         options: dict[str, Any] | None = None,
         **settings: Any,
@@ -51,6 +54,7 @@ class Trained:
         product = builder.aiOnnxOpset11.mul([self.x, self.w])
         loss = builder.aiGraphcore.identityloss([product], reduction=popart.ReductionType.Sum)
         anchors = [FINAL, f"Gradient___{self.w}"] if gradient else [FINAL]
+        anchors += [STATISTICS] if statistics else []
         made = session_options(options or {})
         made.automaticLossScalingSettings.enabled = True
         for name, value in settings.items():
@@ -117,7 +121,7 @@ def test_small_gradients_double_the_scale() -> None:
 def test_the_scale_hovers_where_gradients_reach_the_edge() -> None:
     x = np.tile(np.asarray([8, 1, 1, 1], np.float16), (12, 1))
     trained = Trained(x, _ones(4), scaling=(16.0, False))
-    sizes = [np.concatenate([batch, _ones(4)]) for batch in x]
+    sizes = list(x)
     expected = _written_out(16.0, sizes)
     assert 512.0 in expected
     assert 1024.0 in expected
@@ -126,14 +130,14 @@ def test_the_scale_hovers_where_gradients_reach_the_edge() -> None:
 
 def test_edge_and_threshold() -> None:
     x = np.tile(np.asarray([8, 8, 1, 1], np.float16), (12, 1))
-    sizes = [np.concatenate([batch, _ones(4)]) for batch in x]
+    sizes = list(x)
     for threshold, edge in ((0.25, 0.125), (0.2, 0.125), (1e-7, 0.25), (1.0, 0.125)):
         trained = Trained(
             x, _ones(4), scaling=(16.0, False), binEdgeLocation=edge,
             thresholdUpperCountProportion=threshold,
         )  # fmt: skip
         share = threshold if threshold < 1 else 1 - 1e-12
-        expected = _written_out(16.0, sizes, share, edge * 65535)
+        expected = _written_out(16.0, sizes, share, edge * 65504)
         np.testing.assert_array_equal(trained.scales, expected, f"{threshold} {edge}")
 
 
@@ -152,6 +156,32 @@ def test_counts_are_of_all_micro_batches(micro: int, replicas: int) -> None:
 def test_a_period_leaves_the_scale_between() -> None:
     trained = Trained(_ones(8, 4), _ones(4), updatePeriod=2)
     np.testing.assert_array_equal(trained.scales, [10, 20, 20, 40, 40, 80, 80, 160])
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+def test_a_period_goes_on_from_run_to_run_and_from_a_saved_model(tmp_path: Any, micro: int) -> None:
+    scales = []
+    model = None
+    for run in range(3):
+        trained = Trained(_ones(2 * micro, 4), _ones(4), updatePeriod=3, micro=micro, model=model)
+        scales += trained.scales.reshape(2, micro)[:, 0].tolist()
+        counter = int(trained.read(COUNTER, np.empty((), np.int32)))
+        assert counter == (2 * micro * (run + 1) - 1) % (3 * micro)
+        model = str(tmp_path / f"{run}.onnx")
+        trained.session.modelToHost(model)
+        (saved,) = (t for t in onnx.load(model).graph.initializer if t.name == COUNTER)
+        assert saved.int32_data == [counter]
+    assert scales == [10, 20, 20, 20, 40, 40]
+
+
+def test_statistics_are_summed_over_the_micro_batches_of_a_batch() -> None:
+    x = _ones(6, 4)
+    x[1, 0] = x[2, :2] = x[5] = 4000
+    trained = Trained(x, _ones(4), micro=3, statistics=True)
+    assert trained.scales[:, 0].tolist() == [10, 5]
+    large = np.cumsum([[0, 1, 2], [0, 0, 4]], axis=1)
+    counts = np.stack([4 * np.arange(1, 4) - large, large], axis=-1)
+    np.testing.assert_array_equal(trained.anchors[STATISTICS], counts)
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT16", "FLOAT"])
@@ -215,7 +245,7 @@ def test_the_gradients_that_are_counted() -> None:
         ({"scaling": (10.0, True)}, "The optimizer must have non-const loss scaling"),
         ({"binEdgeLocation": 1.5}, r"Out of range value for 'binEdgeLocation'.* 1\.5"),
         ({"thresholdUpperCountProportion": -1.0}, "'thresholdUpperCountProportion'"),
-        ({"updatePeriod": 3}, "updatePeriod is 3.* batches per step 2"),
+        ({"updatePeriod": 0}, "updatePeriod is 0, which should be at least 1"),
         (
             {
                 "gradientTensorTrackingMethod":

@@ -169,3 +169,78 @@ def test_anchors_that_do_not_exist() -> None:
     with pytest.raises(popart_exception, match="User must specify an anchor tensor when doing inf"):
         popart.InferenceSession(make.model, popart.DataFlow(1, []), device())
     run(train(program, popart.SGD(SGD)), {"x": micro_batches(1)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("running", [False, True])
+def test_accumulators_after_each_micro_batch(kind: Any, running: bool) -> None:
+    settings = options(3)
+    if running:
+        settings.accumulationAndReplicationReductionType = popart.ReductionType.Mean
+        strategy = popart.MeanReductionStrategy.Running
+        settings.meanAccumulationAndReplicationReductionStrategy = strategy
+    anchors = {"Accum___w": kind, "Gradient___w": "All", "lossScaling_FLOAT": "All"}
+    optimizer = popart.SGD({"defaultLearningRate": (0.0, False), "lossScaling": (4.0, False)})
+    session = train(Linear(), optimizer, anchors, settings=settings, batches=4)
+    x = micro_batches(12)
+    got = run(session, {"x": x})
+    gradients = np.stack([4.0 * Linear.gradients(each, W, B)["w"] for each in x])
+    gradients = gradients.reshape(4, 3, *W.shape)
+    np.testing.assert_allclose(got["Gradient___w"], gradients, rtol=1e-6)
+    sums = gradients.cumsum(1)
+    if running:
+        sums /= np.arange(1, 4)[:, None, None]
+    np.testing.assert_allclose(got["Accum___w"], kept(kind, sums), rtol=1e-6)
+    np.testing.assert_array_equal(got["lossScaling_FLOAT"], np.full((4, 3), 4.0))
+    assert session.getInfo("Accum___w") == popart.TensorInfo("FLOAT", [2, 2])
+
+
+def test_each_replica_has_an_accumulator() -> None:
+    settings = options(2, enableReplicatedGraphs=True, replicatedGraphCount=2)
+    session = train(Linear(), popart.SGD(SGD), {"Accum___b": "All"}, settings=settings)
+    x = micro_batches(4)
+    got = run(session, {"x": x})["Accum___b"]
+    gradients = np.stack([Linear.gradients(each, W, B)["b"] for each in x]).reshape(2, 2, 2)
+    np.testing.assert_allclose(got, gradients.cumsum(0), rtol=1e-6)
+
+
+def test_where_there_is_no_accumulator_or_scale() -> None:
+    program = Linear()
+    combined = popart.SGD({**SGD, "defaultMomentum": (0.9, True)})
+    cases: list[tuple[Any, int, str, str]] = [
+        (popart.SGD(SGD), 1, "Accum___w", "without gradient accumulation there is no accumulator"),
+        (combined, 2, "Accum___w", "with SGD's combined momentum that is Accl___w"),
+        (popart.SGD(SGD), 2, f"Accum___{program.out}", "is no trained weight"),
+        (popart.SGD(SGD), 2, "Restored___x", "without a pipeline nothing is stashed"),
+        (popart.SGD({**SGD, "lossScaling": (2.0, True)}), 2, "lossScaling_FLOAT", "The tensors"),
+    ]
+    for optimizer, accumulation, anchor, message in cases:
+        with pytest.raises(popart_exception, match=f"`{anchor}' not in Ir Tensors.*{message}"):
+            train(program, optimizer, {anchor: "All"}, settings=options(accumulation))
+
+
+def test_a_loss_in_half_has_its_scale_in_half() -> None:
+    optimizer = popart.SGD({**SGD, "lossScaling": (8.0, False)})
+    session = train(Linear(np.float16), optimizer, {"lossScaling_FLOAT16": "Final"})
+    got = run(session, {"x": micro_batches(1)[0].astype(np.float16)})["lossScaling_FLOAT16"]
+    assert (got.dtype, float(got)) == (np.float16, 8.0)
+
+
+def test_a_gradient_through_a_batch_norm_in_its_inference_form() -> None:
+    for detached in (False, True):
+        make = builder()
+        x = make.addInputTensor(popart.TensorInfo("FLOAT", [2, 3, 4, 4]), "x")
+        scale, bias, mean, variance = (
+            make.addInitializedInputTensor(np.full(3, value, np.float32), name)
+            for name, value in (("scale", 2.0), ("bias", 1.0), ("mean", 0.0), ("variance", 4.0))
+        )
+        (y,) = make.aiOnnxOpset11.batchnormalization([x, scale, bias, mean, variance], 1, 0.0)
+        y = make.aiGraphcore.detach([y]) if detached else y
+        program = type("Program", (), {"builder": make, "loss": make.aiGraphcore.identityloss([y])})
+        if detached:
+            session = train(program, popart.SGD(SGD), {y: "All"})
+            ones = np.ones([2, 3, 4, 4], np.float32)
+            np.testing.assert_allclose(run(session, {"x": ones})[y], 2.0 * ones, rtol=1e-6)
+        else:
+            with pytest.raises(popart_exception, match="it has to be detached first"):
+                train(program, popart.SGD(SGD))

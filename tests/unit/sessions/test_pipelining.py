@@ -60,6 +60,7 @@ class Net:
 
     def session(self, batches: int, **settings: Any) -> popart.TrainingSession:
         accumulation = settings.pop("accumulation", 1)
+        anchors = {self.out: "All", **dict.fromkeys(settings.pop("anchors", ()), "All")}
         settings = {
             "enablePipelining": True,
             "virtualGraphMode": popart.VirtualGraphMode.Manual,
@@ -68,7 +69,7 @@ class Net:
         made = options(accumulation, **settings)
         session = popart.TrainingSession(
             self.builder.model,
-            flow(batches, {self.out: "All"}),
+            flow(batches, anchors),
             self.loss,
             popart.SGD({"defaultLearningRate": (LR, True)}),
             device(self.ipus * made.getGlobalReplicationFactor()),
@@ -193,7 +194,8 @@ def test_stages_that_follow_one_another_on_one_ipu_are_one() -> None:
         (
             {0: (0, 0), 1: (1, 0), 2: (1, 1)},
             {},
-            "same pipeline stage 0, but different virtual graph ids 0 and 1",
+            r"Ops MatMul \(.*\) have the same pipeline stage 0, but different virtual graph ids 0 "
+            "and 1. All ops",
         ),
         ({0: (0, 0), 1: (1, 1), 2: (1, 3)}, {}, "contains 3 stages, but stage 2 is missing"),
         ({0: (0, 1), 1: (1, 0), 2: (1, 2)}, {}, "consumed in an earlier pipeline stage than it"),
@@ -211,6 +213,27 @@ def test_pipelines_that_popart_refuses(
 ) -> None:
     with pytest.raises(popart_exception, match=message):
         Net(tied=False, places=places).session(4, **settings)
+
+
+@pytest.mark.parametrize("accumulation", [1, 6])
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_what_is_restored_for_backward_is_what_forward_stashed(
+    accumulation: int, recomputed: bool
+) -> None:
+    net = Net(tied=False)
+    names = ["x", net.h1]
+    settings = {
+        "accumulation": accumulation,
+        "anchors": [*names, *(f"Restored___{n}" for n in names)],
+    }
+    if recomputed:
+        settings["autoRecomputation"] = popart.RecomputationType.Pipeline
+    got = run(net.session(6, **settings), {"x": data(6 * accumulation)})
+    for name in names:
+        np.testing.assert_array_equal(got[f"Restored___{name}"], got[name])
+    np.testing.assert_array_equal(got["x"].reshape(-1, 3, 2), data(6 * accumulation))
+    with pytest.raises(popart_exception, match="keeps no '.*' for a later stage"):
+        net.session(6, anchors=[f"Restored___{net.out}"])
 
 
 def test_every_n_is_no_anchor_of_a_pipeline() -> None:
