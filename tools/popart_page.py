@@ -6,6 +6,7 @@ import inspect
 from enum import Enum
 
 import paddle_ipu.popart as popart
+from paddle_ipu.popart.older_names import OLDER
 from paddle_ipu.popart.option_effects import EFFECTS, Status
 
 _INTRO = """\
@@ -20,6 +21,14 @@ IPUs there are.
 
 ## What is there
 """
+
+_OLDER = """
+## What older releases had
+
+Names of PopART 2.0 to 3.3 that 3.4 does not have any more:
+
+| name | up to | now |
+| --- | --- | --- |"""
 
 _OPTIONS = """
 ## What a session option does
@@ -56,6 +65,8 @@ def popart_page() -> str:
     lines += ["\n## What is not there\n", "Asking for it raises `NotSupported`.\n"]
     lines += ["| name | why |", "| --- | --- |"]
     lines += [f"| `{name}` | {why} |" for name, why in sorted(popart.NOT_HERE.items())]
+    lines.append(_OLDER)
+    lines += [f"| `{name}` | {o.last} | {o.instead} |" for name, o in sorted(OLDER.items())]
     lines.append(_OPTIONS)
     for status in Status:
         rows = sorted((name, e.meaning) for name, e in EFFECTS.items() if e.status is status)

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from paddle_ipu.errors import UnsupportedNameError
+from paddle_ipu.popart.older_names import why_gone
 
 _ENUMS = """
     AccumulateOuterFragmentSchedule AdamMode AdaptiveMode AnchorReturnTypeId AutodiffStitchStrategy
@@ -108,7 +109,7 @@ def __getattr__(name: str) -> Any:
     if name in NOT_HERE:
         raise UnsupportedNameError(f"'{__name__}' does not have '{name}': {NOT_HERE[name]}.")
     if module is None:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{why_gone(name)}")
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
+from paddle_ipu.popart.older_names import why_gone
+
 
 class StringMap(dict[str, str]):
     """A str -> str mapping that turns values into strings, as PopART's option maps do."""
@@ -54,7 +56,9 @@ class Settings:
         kinds = self._field_kinds()
         if name not in kinds:
             close = difflib.get_close_matches(name, kinds, n=3)
-            hint = f". Did you mean {' or '.join(close)}?" if close else ""
+            hint = why_gone(f"{type(self).__name__}.{name}")
+            if close and not hint:
+                hint = f". Did you mean {' or '.join(close)}?"
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
         object.__setattr__(self, name, self._converted(name, kinds[name], value))
 

@@ -22,6 +22,7 @@ GUIDES = (
     "docs/first_steps.md",
     "docs/bert_data.md",
     "docs/porting.md",
+    "docs/from_popart.md",
     "docs/diverging.md",
     "docs/checkpoints.md",
     "docs/training.md",
