@@ -12,6 +12,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.enums import CommGroupType, RecomputeType
 from paddle_ipu.popart.options import TensorLocation
+from paddle_ipu.popart.schema import schema_of_node
 
 VIRTUAL_GRAPH = "__ipu_number"
 PIPELINE_STAGE = "__pipeline_stage"
@@ -53,6 +54,31 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
             f"Invalid or mismatched python list type provided in custom op attribute '{name}'"
         )
     raise popart_exception(f"Invalid type provided in custom op attribute '{name}'")
+
+
+IMPLIED = "implied attributes"
+"""In a node's `meta`: names of attributes that PopART leaves out, having their default value.
+
+They are written all the same, for what reads a node, and count as absent for who asks the builder.
+"""
+
+
+def _given(node: ir.Node) -> list[str]:
+    """The attributes that a node has in PopART."""
+    implied = node.meta.get(IMPLIED, frozenset())
+    return [name for name in node.attributes if name not in implied]
+
+
+def _attribute_for(node: ir.Node, name: str, value: Any) -> ir.Attr:
+    """An attribute of a node; the kind of an empty list is that of the operator's attribute."""
+    schema = schema_of_node(node)
+    known = schema.attributes.get(name) if schema is not None else None
+    if known is not None and isinstance(value, (list, tuple)) and not value:
+        if known.kind == "strings":
+            return ir.AttrStrings(name, [])
+        if known.kind == "floats":
+            return ir.AttrFloat32s(name, [])
+    return attribute_of(name, value)
 
 
 class Annotations(ABC):
@@ -106,30 +132,33 @@ class Annotations(ABC):
     ) -> None:
         """Adds an attribute to the node with exactly these outputs."""
         node = self._node_with_outputs(nodeOutputNames)
-        if attributeName in node.attributes:
+        if attributeName in _given(node):
             raise popart_exception(f"Node already has attribute {attributeName}.")
-        node.attributes.add(attribute_of(attributeName, attributeValue))
+        node.attributes.add(_attribute_for(node, attributeName, attributeValue))
+        if IMPLIED in node.meta:
+            node.meta[IMPLIED] -= {attributeName}
 
     def nodeHasAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> bool:
         """Whether a node has an attribute."""
-        return attributeName in self._node_with_outputs(nodeOutputNames).attributes
+        return attributeName in _given(self._node_with_outputs(nodeOutputNames))
 
     def removeNodeAttribute(self, attributeName: str, nodeOutputNames: Iterable[str]) -> None:
         """Removes an attribute from a node."""
-        attributes = self._node_with_outputs(nodeOutputNames).attributes
-        if attributeName not in attributes:
+        node = self._node_with_outputs(nodeOutputNames)
+        if attributeName not in _given(node):
             raise popart_exception(f"Cannot remove attribute {attributeName} as it does not exist.")
-        attributes.pop(attributeName)
+        node.attributes.pop(attributeName)
 
     def getAllNodeAttributeNames(self, nodeOutputNames: Iterable[str]) -> list[str]:
         """Names of a node's attributes."""
-        return list(self._node_with_outputs(nodeOutputNames).attributes)
+        return _given(self._node_with_outputs(nodeOutputNames))
 
     def _attribute(
         self, name: str, outputs: Iterable[str], kind: ir.AttributeType, wanted: str
     ) -> Any:
-        attributes = self._node_with_outputs(outputs).attributes
-        if name not in attributes:
+        node = self._node_with_outputs(outputs)
+        attributes = node.attributes
+        if name not in _given(node):
             raise popart_exception(f"Node does not have an attribute {name}.")
         if attributes[name].type != kind:
             raise popart_exception(f"Attribute {name} is not {wanted}.")

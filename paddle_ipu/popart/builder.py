@@ -16,7 +16,13 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import NotSupported, popart_exception
-from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE, Annotations, attribute_of
+from paddle_ipu.popart.annotations import (
+    EXCLUDE_PATTERNS,
+    IMPLIED,
+    RECOMPUTE,
+    Annotations,
+    attribute_of,
+)
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.external_data import save_externally
 from paddle_ipu.popart.graph_types import (
@@ -294,6 +300,8 @@ class Builder(Annotations):
         self._require_opset(domain, opset)
         node = self._append(domain, schema.op_type, values, attributes, names, infos, debug_context)
         node.version = opset
+        if implied := schema.implied(attributes):
+            node.meta[IMPLIED] = implied
         if schema.op_type == "Constant":
             node.outputs[0].const_value = node.attributes["value"].as_tensor()
         return names
@@ -314,7 +322,10 @@ class Builder(Annotations):
         opset = NEWEST_OPSETS.get(domain, 1) if domain not in ("", "ai.onnx") else onnx_opset
         schema = schema_of(domain, opName, opset)
         if schema is not None:
-            return self.emit(schema, inputs, written, numOutputs, name, opset)
+            outputs = self.emit(schema, inputs, written, numOutputs, name, opset)
+            if outputs:
+                self.node_of(outputs[0]).meta.pop(IMPLIED, None)
+            return outputs
         values = [self._known(item) if item else None for item in inputs]
         names = [self._next_id(f"{opName}:{at}") for at in range(numOutputs)]
         self._require_opset(domain, 1)

@@ -22,7 +22,7 @@ from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.subgraphs import own_body, type_inputs
-from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
+from paddle_ipu.popart.tensorinfo import TensorInfo, info_of, shape_string
 from paddle_ipu.popart.whole_files import written_whole
 
 INLINE_LIMIT = 2**31 - 2**27
@@ -94,8 +94,8 @@ def infer_outputs(
     for name, info in zip(output_ids, found, strict=False):
         if info is not None and any(dim < 0 for dim in info.dims):
             raise popart_exception(
-                f"{schema.identifier}: its output '{name}' would have the shape "
-                f"{list(info.dims)}. Values must be non-negative in each shape dimension."
+                f"Output '{name}' of node '{schema.identifier}' has invalid shape, "
+                f"{shape_string(info.dims)}. Values must be non-negative in each shape dimension."
             )
     return found
 

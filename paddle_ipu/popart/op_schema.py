@@ -181,6 +181,19 @@ class OpSchema:
         """Whether an input's name may be empty, which leaves it out."""
         return position >= self.min_inputs or position in self.unnamed_inputs
 
+    def implied(self, attributes: Iterable[ir.Attr]) -> frozenset[str]:
+        """Names of those that PopART leaves out: ONNX's numbers and texts of their default."""
+        if self.domain != ONNX:
+            return frozenset()
+        own = self.attributes
+        return frozenset(
+            item.name
+            for item in attributes
+            if item.name in own
+            and own[item.name].kind in ("float", "string")
+            and item.value == own[item.name].default
+        )
+
     def check_arity(self, inputs: int, outputs: int) -> None:
         """Raises unless the operator takes so many inputs and gives so many outputs."""
         low, high = self.min_inputs, self.max_inputs

@@ -25,7 +25,8 @@ from paddle_ipu.popart.schema import (
     schema_of,
     schemas_of_opset,
 )
-from paddle_ipu.popart.tensorinfo import dtype_from_string
+from paddle_ipu.popart.shape_inference.nn import check_window
+from paddle_ipu.popart.tensorinfo import TensorInfo, dtype_from_string
 
 OpMethod = Callable[..., Any]
 REQUIRED = object()
@@ -45,6 +46,9 @@ class Emitter(Protocol):
         opset: int,
     ) -> list[str]:
         """Appends one node and returns the ids of its outputs."""
+
+    def info(self, tensor_id: str) -> TensorInfo:
+        """The type of a tensor."""
 
 
 def _integer(value: object) -> int:
@@ -112,6 +116,8 @@ def _enum_attribute(name: str, value: Any) -> ir.Attr:
         return ir.AttrString(name, _text(value))
     return ir.AttrInt64(name, int(value))
 
+
+_LISTS = frozenset({"ints", "floats", "strings"})
 
 _MOST_SHOWN = 8
 """Elements of an array that an error shows."""
@@ -230,7 +236,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
                 why = f"'{names[at]}' must be of kind {attribute.kind}, got {value!r}."
                 raise incompatible(given, keywords, why) from None
             # PopART leaves empty vectors out where they mean the same as none.
-            if attribute.kind != "ints" or attribute.keeps_empty or made.value:
+            if attribute.kind not in _LISTS or attribute.keeps_empty or made.value:
                 written.append(made)
         if sparse_at is not None and values[sparse_at]:
             raise incompatible(given, keywords, "Sparse constants are not supported.")
@@ -382,11 +388,19 @@ class AiGraphcoreOpset1(_Namespace):
 
         Lists have an entry for each convolution, or none.
         """
-        if not args or not all(len(row) in (2, 3) for row in args):
+        if not args:
             raise popart_exception(
-                "multiconv takes one or more convolutions of data, weights and, optionally, a "
-                f"bias, got {[list(row) for row in args]}"
+                f"MultiConvOp '{debugContext}' has no input tensors. Provide at least one set of "
+                "inputs"
             )
+        fault = next((len(row) for row in args if len(row) not in (2, 3)), None)
+        if fault is not None:
+            wanted = (
+                "must have at least two inputs - data and weights"
+                if fault < 2
+                else "can have at most three inputs - data, weights, and bias"
+            )
+            raise popart_exception(f"Each convolution of MultiConvOp '{debugContext}' {wanted}")
         given = {
             "dilations": dilations,
             "inDilations": inDilations,
@@ -394,6 +408,26 @@ class AiGraphcoreOpset1(_Namespace):
             "outPads": outPads,
             "strides": strides,
         }
+        for name, sets in {
+            **given,
+            "availableMemoryProportions": availableMemoryProportions,
+            "partialsTypes": partialsTypes,
+            "enableConvDithering": enableConvDithering,
+        }.items():
+            if len(sets) not in (0, len(args)):
+                raise popart_exception(
+                    f"For MultiConvOp '{debugContext}', number of {name} parameter sets "
+                    f"({len(sets)}) does not match the number of input sets ({len(args)})"
+                )
+        for at, row in enumerate(args):
+            of_one = {name: sets[at] if sets else () for name, sets in given.items()}
+            check_window(
+                len(self._builder.info(row[0]).dims) - 2,
+                of_one["strides"],
+                of_one["pads"],
+                of_one["dilations"],
+                of_one["inDilations"],
+            )
         written: dict[str, object] = {
             name: list(itertools.chain.from_iterable(rows)) for name, rows in given.items() if rows
         }

@@ -77,6 +77,21 @@ class InferenceContext:
         """Like `constant`, as a list of integers."""
         return [int(item) for item in np.atleast_1d(self.constant(index, what)).tolist()]
 
+    def shaping_ints(self, index: int, what: str) -> list[int]:
+        """Like `constant_ints`, of an input that the shape of the output depends on."""
+        if self.value_of(index) is None:
+            error = popart_exception(
+                f"Need the value of the {self.identifier} input '{what}' to determine the output "
+                "shape, but was unable because [Tensor::getDataViaGraphTraversal] Could not work "
+                f"out tensor data for {self.input_id(index)}."
+            )
+            error.add_note(
+                f"{self.op}: '{self.input_id(index)}' is computed at run time; make it a Constant "
+                "or an initializer."
+            )
+            raise error
+        return self.constant_ints(index, what)
+
     def axis(self, axis: int, rank: int, *, inclusive: bool = False) -> int:
         """`axis` counted from the front; `inclusive` also allows `rank` itself."""
         last = rank if inclusive else rank - 1

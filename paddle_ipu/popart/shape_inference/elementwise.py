@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
-from paddle_ipu.popart.tensorinfo import TensorInfo
+from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
 
 def _broadcast_all(ctx: InferenceContext, count: int) -> tuple[int, ...]:
@@ -57,9 +58,10 @@ def variadic_of_one_shape(ctx: InferenceContext) -> list[TensorInfo]:
     dims = ctx.info(0).dims
     for index in range(1, len(ctx.inputs)):
         if ctx.info(index).dims != dims:
-            raise ctx.error(
-                f"takes inputs of one shape up to opset 7, got {list(dims)} and "
-                f"{list(ctx.info(index).dims)}"
+            raise popart_exception(
+                f"Inputs to {ctx.identifier} do not all the same type & shape, with opid.version = "
+                f"6. {ctx.op} got {shape_string(dims)} and {shape_string(ctx.info(index).dims)}; "
+                "from opset 8 on they broadcast."
             )
     return variadic(ctx)
 
@@ -120,12 +122,22 @@ def _check_ratio(ctx: InferenceContext) -> None:
         )
 
 
+def _fits_into(dims: tuple[int, ...], around: tuple[int, ...]) -> bool:
+    """Whether a tensor broadcasts to a shape, which it leaves as it is."""
+    pairs = zip(reversed(dims), reversed(around), strict=False)
+    return len(dims) <= len(around) and all(a in (1, b) for a, b in pairs)
+
+
 def shaped_dropout(ctx: InferenceContext) -> list[TensorInfo]:
     """The output; the attribute `shape`, that of the mask, broadcasts to the input's."""
     _check_ratio(ctx)
     x, shape = ctx.info(0), tuple(ctx.attributes["shape"])
-    if ctx.broadcast(x.dims, shape) != x.dims:
-        raise ctx.error(f"a mask of shape {list(shape)} does not broadcast to {list(x.dims)}")
+    if not _fits_into(shape, x.dims):
+        raise popart_exception(
+            "ShapedDropout: incompatible input tensor and dropout shape. "
+            f"{ctx.identifier} is configured with shape {shape_string(shape)} which is not "
+            f"broadcastable to the input tensor with shape {shape_string(x.dims)}."
+        )
     return [x]
 
 

@@ -10,11 +10,11 @@ def matmul(ctx: InferenceContext) -> list[TensorInfo]:
     """NumPy's matmul: 1-D operands are promoted, leading dimensions broadcast."""
     dtype = ctx.same_dtype(0, 1)
     left, right = ctx.info(0).dims, ctx.info(1).dims
-    if not left or not right:
-        raise ctx.error(
-            f"does not take scalars: lhs '{ctx.input_id(0)}' {shape_string(left)}, rhs "
-            f"'{ctx.input_id(1)}' {shape_string(right)}"
-        )
+    for index, dims, side in ((0, left, "lhs"), (1, right, "rhs")):
+        if not dims:
+            raise ctx.error(
+                f"doesn't support scalar tensor {ctx.input_id(index)} as the {side} input"
+            )
     lhs = (1, *left) if len(left) == 1 else left
     rhs = (*right, 1) if len(right) == 1 else right
     if lhs[-1] != rhs[-2]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
@@ -83,6 +84,10 @@ def multi_conv(ctx: InferenceContext) -> list[TensorInfo]:
                 + geometry.out_pads[axis + rank]
             )
         if min(sizes) < 0:
-            raise ctx.error(f"has invalid output shape {sizes} of {shape_string(x)}")
+            raise popart_exception(
+                "Window parameter values combine to give invalid spatial output shape: "
+                f"{shape_string(sizes)}. {ctx.op} got data {shape_string(x)} and weights "
+                f"{shape_string(w)}."
+            )
         outputs.append(TensorInfo.of(dtype, (x[0], w[0], *sizes)))
     return outputs

@@ -13,6 +13,39 @@ def _list(x: Sequence[int]) -> str:
     return f"[{', '.join(map(str, x))}]"
 
 
+def check_window(
+    rank: int,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    in_dilations: Sequence[int] = (),
+) -> None:
+    """Raises PopART's exceptions where lists do not fit so many spatial dimensions; empty ones do.
+
+    Args:
+        rank: how many spatial dimensions there are.
+        pads: all begins, then all ends.
+    """
+    if rank < 1:
+        raise popart_exception("Input tensor has no spatial dimensions")
+    if strides and len(strides) != rank:
+        raise popart_exception(
+            f"Length of strides vector {len(strides)} != number of spatial dimensions {rank}"
+        )
+    if 0 in strides:
+        raise popart_exception(f"Strides invalid. 0 stride at index {list(strides).index(0)}")
+    if pads and len(pads) != 2 * rank:
+        raise popart_exception(
+            f"Padding vector (length {len(pads)}) does not have 2 values for each spatial "
+            f"dimension {rank}"
+        )
+    for name, given in (("dilations", dilations), ("inDilations", in_dilations)):
+        if given and len(given) != rank:
+            raise popart_exception(
+                f"Length of {name} vector {len(given)} != number of spatial dimensions {rank}"
+            )
+
+
 def _window_dims(
     ctx: InferenceContext, spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[int, ...]:
@@ -26,21 +59,7 @@ def _window_dims(
     strides = list(attributes.get("strides") or [1] * rank)
     pads = list(attributes.get("pads") or [0] * (2 * rank))
     dilations = list(attributes.get("dilations") or [1] * rank)
-    if len(strides) != rank:
-        raise popart_exception(
-            f"Length of strides vector {len(strides)} != number of spatial dims {rank}"
-        )
-    if 0 in strides:
-        raise popart_exception(f"Strides invalid. 0 stride at index {strides.index(0)}")
-    if len(pads) != 2 * rank:
-        raise popart_exception(
-            f"Padding vector (length {len(pads)}) does not have 2 values for each spatial "
-            f"dimension {rank}"
-        )
-    if len(dilations) != rank:
-        raise popart_exception(
-            f"Length of dilations vector {len(dilations)} != number of spatial dims {rank}"
-        )
+    check_window(rank, strides, pads, dilations)
     mode = attributes.get("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise ctx.error(f"Invalid auto_pad provied: {mode}")
@@ -54,9 +73,10 @@ def _window_dims(
         else:
             out.append(span // strides[axis] + 1)
     if any(dim < 0 for dim in out):
-        raise ctx.error(
-            f"has invalid output shape, {_list(out)}: the window {_list(list(kernel))} is larger "
-            f"than the padded input {_list(list(spatial))}"
+        raise popart_exception(
+            "Window parameter values combine to give invalid spatial output shape: "
+            f"{shape_string(out)}. In {ctx.op} the window {shape_string(kernel)} is larger than "
+            f"the padded input {shape_string(spatial)}."
         )
     return tuple(out)
 
@@ -74,7 +94,10 @@ def conv(ctx: InferenceContext) -> list[TensorInfo]:
         )
     kernel = list(ctx.attributes.get("kernel_shape") or w[2:])
     if tuple(kernel) != w[2:]:
-        raise ctx.error(f"kernel_shape {kernel} differs from the weights' {list(w[2:])}")
+        raise popart_exception(
+            f"kernel_shape, {shape_string(kernel)}, does not match inferred shape from weight "
+            f"input '{ctx.input_id(1)}', {shape_string(w[2:])}"
+        )
     if ctx.has(2) and ctx.info(2).dims != (w[0],):
         raise ctx.error(f"the bias must have shape [{w[0]}], got {ctx.info(2)}")
     return [TensorInfo.of(dtype, (x[0], w[0], *_window_dims(ctx, x[2:], kernel)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
@@ -12,17 +13,23 @@ _DRAWN = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 def _refuse_seed(ctx: InferenceContext) -> None:
     if ctx.attributes.get("seed") is not None:
-        raise ctx.error(
-            "has the optional attribute 'seed', which is not supported. Use "
-            "session.setRandomSeed instead"
+        raise popart_exception(
+            f"{ctx.identifier}: Optional seed attribute is not supported. Use "
+            "session::setRandomSeed instead."
         )
 
 
 def _drawn_dtype(ctx: InferenceContext, number: int) -> ir.DataType:
     dtype = ir.DataType(number)
     if dtype not in _DRAWN:
-        raise ctx.error(f"cannot draw {dtype.name}: expected FLOAT, FLOAT16 or BFLOAT16")
+        raise popart_exception(
+            f"The data type {dtype.name} is not supported in Poplar. {_cannot_draw(ctx, dtype)}"
+        )
     return dtype
+
+
+def _cannot_draw(ctx: InferenceContext, dtype: ir.DataType) -> str:
+    return f"{ctx.op} cannot draw {dtype.name}: expected FLOAT, FLOAT16 or BFLOAT16"
 
 
 def by_shape(ctx: InferenceContext) -> list[TensorInfo]:
@@ -40,8 +47,14 @@ def seeded_by_shape(ctx: InferenceContext) -> list[TensorInfo]:
 def like(ctx: InferenceContext) -> list[TensorInfo]:
     """RandomNormalLike, RandomUniformLike: the input's shape; its type unless `dtype` is given."""
     _refuse_seed(ctx)
-    number = ctx.attributes.get("dtype")
-    dtype = _drawn_dtype(ctx, int(ctx.info(0).dtype) if number is None else number)
+    number, dtype = ctx.attributes.get("dtype"), ctx.info(0).dtype
+    if number is not None:
+        dtype = _drawn_dtype(ctx, number)
+    elif dtype not in _DRAWN:
+        raise popart_exception(
+            f"{ctx.identifier} : Unsupported data type requested: {dtype.name}. "
+            f"{_cannot_draw(ctx, dtype)}"
+        )
     return [TensorInfo.of(dtype, ctx.info(0).dims)]
 
 

@@ -115,7 +115,7 @@ def gru(ctx: InferenceContext) -> list[TensorInfo]:
 
 def rnn(ctx: InferenceContext) -> list[TensorInfo]:
     """(x [T, N, I], w [1, H, I], r [1, H, H], b, no lengths, h) -> y, last h."""
-    names = ctx.attributes.get("activations") or ["Tanh"]
+    names = ctx.attributes.get("activations", ["Tanh"])
     if len(names) != 1:
         raise popart_exception(f"{ctx.op} only supports 1 activation, {len(names)} were specified")
     _check_activations(names, f" for {ctx.op}")

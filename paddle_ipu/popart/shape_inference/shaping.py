@@ -6,6 +6,7 @@ from math import prod
 
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.enums import DataType, InitType
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
@@ -13,7 +14,7 @@ from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
 
 def reshape(ctx: InferenceContext) -> list[TensorInfo]:
     """Reshape: 0 keeps the input's dimension, one -1 takes what is left."""
-    return _reshaped(ctx, ctx.constant_ints(1, "shape"))
+    return _reshaped(ctx, ctx.shaping_ints(1, "shape"))
 
 
 def reshape_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
@@ -24,8 +25,16 @@ def reshape_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
 def _reshaped(ctx: InferenceContext, wanted: list[int]) -> list[TensorInfo]:
     x = ctx.info(0)
     unknown = wanted.count(-1)
-    if unknown > 1 or any(dim < -1 for dim in wanted):
-        raise ctx.error(f"shape {wanted} may hold one -1 and no other negative value")
+    if any(dim < -1 for dim in wanted):
+        raise popart_exception(
+            f"Dimension, {min(wanted)}, of new shape for Reshape cannot be smaller than -1. "
+            f"{ctx.op} asks for {shape_string(wanted)}."
+        )
+    if unknown > 1:
+        raise popart_exception(
+            "shape input to ReshapeOp can only use -1 to specify one unknown dimension. "
+            f"{ctx.op} asks for {shape_string(wanted)}."
+        )
     if any(dim == 0 and axis >= len(x.dims) for axis, dim in enumerate(wanted)):
         raise ctx.error(
             f"shape {wanted} has a 0, which keeps the input's dimension, past the rank of "
@@ -139,9 +148,9 @@ def slice_range(size: int, start: int, end: int, step: int) -> range:
 
 def slice_(ctx: InferenceContext) -> list[TensorInfo]:
     """Slice-11: (data, starts, ends, axes, steps), all but the data constant."""
-    starts, ends = ctx.constant_ints(1, "starts"), ctx.constant_ints(2, "ends")
-    axes = ctx.constant_ints(3, "axes") if ctx.has(3) else list(range(len(starts)))
-    steps = ctx.constant_ints(4, "steps") if ctx.has(4) else [1] * len(starts)
+    starts, ends = ctx.shaping_ints(1, "starts"), ctx.shaping_ints(2, "ends")
+    axes = ctx.shaping_ints(3, "axes") if ctx.has(3) else list(range(len(starts)))
+    steps = ctx.shaping_ints(4, "steps") if ctx.has(4) else [1] * len(starts)
     return _sliced(ctx, starts, ends, axes, steps)
 
 
@@ -191,7 +200,13 @@ def gather_nd(ctx: InferenceContext) -> list[TensorInfo]:
 def expand(ctx: InferenceContext) -> list[TensorInfo]:
     """Two-way broadcast with a constant shape."""
     x = ctx.info(0)
-    wanted = tuple(ctx.constant_ints(1, "shape"))
+    wanted = tuple(ctx.shaping_ints(1, "shape"))
+    pairs = zip(reversed(x.dims), reversed(wanted), strict=False)
+    if any(have != want and 1 not in (have, want) for have, want in pairs):
+        raise popart_exception(
+            "Expand shape constraint: corresponding dimensions must have the same value or one of "
+            f"them must be 1. {ctx.op} expands {shape_string(x.dims)} to {shape_string(wanted)}."
+        )
     return [TensorInfo.of(x.dtype, ctx.broadcast(x.dims, wanted))]
 
 

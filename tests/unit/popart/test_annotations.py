@@ -100,6 +100,40 @@ def test_node_attributes(builder: Builder) -> None:
         builder.getStringNodeAttribute("f", {y})
 
 
+def test_a_default_that_popart_leaves_out_can_be_added(builder: Builder) -> None:
+    x = builder.addInputTensor("FLOAT", [3, 2, 4])
+    weights = [builder.addInputTensor("FLOAT", [1, 5, size]) for size in (4, 5)]
+    outputs = builder.aiOnnx.rnn([x, *weights], 2, activations=[])
+    assert not builder.nodeHasAttribute("direction", outputs)
+    assert builder.getAllNodeAttributeNames(outputs) == []
+    with pytest.raises(popart_exception, match=r"^Node does not have an attribute direction.$"):
+        builder.getStringNodeAttribute("direction", outputs)
+    with pytest.raises(popart_exception, match=r"^Cannot remove attribute direction as it does"):
+        builder.removeNodeAttribute("direction", outputs)
+    builder.addNodeAttribute("direction", "forward", outputs)
+    assert builder.getStringNodeAttribute("direction", outputs) == "forward"
+    with pytest.raises(popart_exception, match=r"^Node already has attribute direction.$"):
+        builder.addNodeAttribute("direction", "reverse", outputs)
+    kept = builder.aiOnnx.leakyrelu([x], 0.3)
+    assert builder.getAllNodeAttributeNames({kept}) == ["alpha"]
+    counted = builder.aiOnnx.softmax([x])
+    assert builder.getInt64NodeAttribute("axis", {counted}) == 1
+    named = builder.customOp("LeakyRelu", 6, "ai.onnx", [x], {"alpha": 0.01})
+    assert builder.nodeHasAttribute("alpha", named)
+
+
+def test_an_empty_list_is_of_the_operators_kind(builder: Builder) -> None:
+    x = builder.addInputTensor("FLOAT", [3, 2, 4])
+    weights = [builder.addInputTensor("FLOAT", [1, 5, size]) for size in (4, 5)]
+    outputs = builder.aiOnnx.rnn([x, *weights], 1)
+    builder.addNodeAttribute("activations", [], outputs)
+    builder.addNodeAttribute("activation_alpha", [], outputs)
+    assert builder.getStringVectorNodeAttribute("activations", outputs) == []
+    assert builder.getFloatVectorNodeAttribute("activation_alpha", outputs) == []
+    with pytest.raises(popart_exception, match=r"only supports 1 activation, 0 were specified$"):
+        Builder(builder.getModelProto())
+
+
 def test_a_node_is_named_by_all_its_outputs(builder: Builder) -> None:
     x = builder.addInputTensor("FLOAT", [2])
     parts = builder.aiOnnx.split([x], 2)

@@ -41,6 +41,12 @@ def _inputs(builder: Builder) -> dict[str, str]:
     return {name: builder.addInputTensor(*shape, name) for name, shape in shapes.items()}
 
 
+def _mean_of_opset_7() -> None:
+    builder = Builder(opsets={"ai.onnx": 7})
+    shapes = builder.addInputTensor("FLOAT", [2, 3]), builder.addInputTensor("FLOAT", [3])
+    builder.aiOnnx.mean(list(shapes))
+
+
 ERRORS: list[tuple[str, Call, str]] = [
     (
         "matmul",
@@ -48,7 +54,16 @@ ERRORS: list[tuple[str, Call, str]] = [
         r"^Op\(ai.onnx.MatMul:9, inputs=\[x34, x34\], outputs=\[MatMul:0\]\) contracting "
         r"dimensions unequal: lhs 'x34' \[3 4\], rhs 'x34' \[3 4\]$",
     ),
-    ("matmul of a scalar", lambda b, i: b.aiOnnx.matmul([i["scalar"], i["x34"]]), "take scalars"),
+    (
+        "matmul of a scalar",
+        lambda b, i: b.aiOnnx.matmul([i["scalar"], i["x34"]]),
+        r"outputs=\[MatMul:0\]\) doesn't support scalar tensor scalar as the lhs input$",
+    ),
+    (
+        "matmul by a scalar",
+        lambda b, i: b.aiOnnx.matmul([i["x34"], i["scalar"]]),
+        "doesn't support scalar tensor scalar as the rhs input$",
+    ),
     (
         "mixed types",
         lambda b, i: b.aiOnnx.add([i["x23"], i["half"]]),
@@ -77,7 +92,27 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "reshape at run time",
         lambda b, i: b.aiOnnx.reshape([i["x23"], i["int"]]),
-        r"the 'shape' Tensor 'int' must be of type Constant. It is computed at run time",
+        r"^Need the value of the ai.onnx.Reshape:5 input 'shape' to determine the output shape, "
+        r"but "
+        r"was unable because \[Tensor::getDataViaGraphTraversal\] Could not work out tensor data "
+        r"for "
+        r"int.\nOp\(.*'int' is computed at run time; make it a Constant or an initializer.$",
+    ),
+    (
+        "ends at run time",
+        lambda b, i: b.aiOnnx.slice([i["x23"], ints(b, [0]), i["int"]]),
+        "^Need the value of the ai.onnx.Slice:11 input 'ends' to determine",
+    ),
+    (
+        "expand at run time",
+        lambda b, i: b.aiOnnx.expand([i["x23"], i["int"]]),
+        "^Need the value of the ai.onnx.Expand:8 input 'shape' to determine",
+    ),
+    (
+        "expand",
+        lambda b, i: b.aiOnnx.expand([i["x23"], ints(b, [2, 2])]),
+        "^Expand shape constraint: corresponding dimensions must have the same value or one of "
+        r"them must be 1. Op\(ai.onnx.Expand:8, .*\) expands \[2 3\] to \[2 2\].$",
     ),
     (
         "reshape",
@@ -87,7 +122,13 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "reshape with two unknowns",
         lambda b, i: b.aiOnnx.reshape([i["x23"], ints(b, [-1, -1])]),
-        "may hold one -1",
+        "^shape input to ReshapeOp can only use -1 to specify one unknown dimension. Op.* asks for "
+        r"\[-1 -1\].$",
+    ),
+    (
+        "reshape to a negative size",
+        lambda b, i: b.aiOnnx.reshape([i["x23"], ints(b, [-2, 3])]),
+        "^Dimension, -2, of new shape for Reshape cannot be smaller than -1. Op",
     ),
     (
         "reshape with a 0 too far",
@@ -171,7 +212,8 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "kernel shape",
         lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, kernel_shape=[2, 2]),
-        r"kernel_shape \[2, 2\] differs from the weights' \[3, 3\]",
+        r"^kernel_shape, \[2 2\], does not match inferred shape from weight input 'kernel', \[3 "
+        r"3\]$",
     ),
     (
         "conv bias",
@@ -181,7 +223,7 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "strides",
         lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], group=2, strides=[1]),
-        "^Length of strides vector 1 != number of spatial dims 2$",
+        "^Length of strides vector 1 != number of spatial dimensions 2$",
     ),
     (
         "zero stride",
@@ -196,12 +238,44 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "dilations",
         lambda b, i: b.aiOnnx.conv([i["image"], i["kernel"]], [1], 2),
-        "^Length of dilations vector 1 != number of spatial dims 2$",
+        "^Length of dilations vector 1 != number of spatial dimensions 2$",
     ),
     (
         "window",
         lambda b, i: b.aiOnnx.averagepool([i["image"]], [9, 9]),
-        r"has invalid output shape, \[-3, -3\]: the window \[9, 9\] is larger than the padded inp",
+        r"^Window parameter values combine to give invalid spatial output shape: \[-3 -3\]. In "
+        r"Op.* "
+        r"the window \[9 9\] is larger than the padded input \[5 5\].$",
+    ),
+    (
+        "no spatial dimensions",
+        lambda b, i: b.aiGraphcore.multiconv([[i["x23"], i["x23"]]]),
+        "^Input tensor has no spatial dimensions$",
+    ),
+    (
+        "mean of two shapes in opset 7",
+        lambda _, i: _mean_of_opset_7(),
+        r"^Inputs to ai.onnx.Mean:6 do not all the same type & shape, with opid.version = 6. Op.* "
+        r"got "
+        r"\[2 3\] and \[3\]; from opset 8 on they broadcast.$",
+    ),
+    (
+        "mask of a dropout",
+        lambda b, i: b.aiGraphcore.shapeddropout([i["x23"]], [4, 3]),
+        "^ShapedDropout: incompatible input tensor and dropout shape. "
+        "ai.graphcore.ShapedDropout:1 is "
+        r"configured with shape \[4 3\] which is not broadcastable to the input tensor with shape "
+        r"\[2 3\].$",
+    ),
+    (
+        "mask of a dropout of a higher rank",
+        lambda b, i: b.aiGraphcore.shapeddropout([i["x23"]], [1, 2, 3]),
+        "^ShapedDropout: incompatible input tensor and dropout shape. ",
+    ),
+    (
+        "activations of an RNN",
+        lambda b, i: b.aiOnnx.rnn([i["x234"], i["x234"], i["x234"]], 1, activations=["Tanh"] * 2),
+        r"only supports 1 activation, 2 were specified$",
     ),
     (
         "pool kernel",

@@ -100,11 +100,32 @@ def test_without_lists_a_convolution_is_plain() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda g, i: g.multiconv([]), "multiconv takes one or more convolutions"),
-        (lambda g, i: g.multiconv([[i["x"]]]), "multiconv takes one or more convolutions"),
+        (
+            lambda g, i: g.multiconv([], debugContext="pair"),
+            "^MultiConvOp 'pair' has no input tensors. Provide at least one set of inputs$",
+        ),
+        (
+            lambda g, i: g.multiconv([[i["x"], i["w"]], [i["x"]]]),
+            "^Each convolution of MultiConvOp '' must have at least two inputs - data and weights$",
+        ),
+        (
+            lambda g, i: g.multiconv([[i["x"], i["w"], i["b"], i["b"]]]),
+            "^Each convolution of MultiConvOp '' can have at most three inputs - data, weights, "
+            "and "
+            "bias$",
+        ),
+        (
+            lambda g, i: g.multiconv([[i["x"], i["w"]]], dilations=[[1, 1], [2, 2]]),
+            r"^For MultiConvOp '', number of dilations parameter sets \(2\) does not match the "
+            r"number of input sets \(1\)$",
+        ),
         (
             lambda g, i: g.multiconv([[i["x"], i["w"]]], pads=[[1, 1]]),
-            "pads has 2 values, the convolutions need 4",
+            r"^Padding vector \(length 2\) does not have 2 values for each spatial dimension 2$",
+        ),
+        (
+            lambda g, i: g.multiconv([[i["x"], i["w"]]] * 2, inDilations=[[1, 1], [2, 2, 2]]),
+            "^Length of inDilations vector 3 != number of spatial dimensions 2$",
         ),
         (
             lambda g, i: g.multiconv([[i["x"], i["three"]]]),
@@ -116,7 +137,7 @@ def test_without_lists_a_convolution_is_plain() -> None:
         ),
         (
             lambda g, i: g.multiconv([[i["x"], i["large"]]]),
-            r"has invalid output shape \[-2, -2\]",
+            r"^Window parameter values combine to give invalid spatial output shape: \[-2 -2\]. Op",
         ),
     ],
 )

@@ -49,13 +49,28 @@ def test_normal_and_uniform_numbers(builder: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["randomnormal", "randomuniform"])
 def test_a_seed_is_the_session_s(builder: Any, kind: str) -> None:
-    with pytest.raises(popart_exception, match="optional attribute 'seed', which is not supported"):
+    told = (
+        r"^ai.onnx.Random.*:1: Optional seed attribute is not supported. Use session::setRandomSeed"
+    )
+    with pytest.raises(popart_exception, match=told):
         getattr(builder.aiOnnx, kind)([2], seed=1.0)
 
 
 def test_only_floats_are_drawn(builder: Any) -> None:
-    with pytest.raises(popart_exception, match="cannot draw DOUBLE: expected FLOAT, FLOAT16"):
+    told = (
+        r"^The data type DOUBLE is not supported in Poplar. Op.* cannot draw DOUBLE: expected FLOAT"
+    )
+    with pytest.raises(popart_exception, match=told):
         builder.aiOnnx.randomnormal([2], 11)
+    x = builder.addInputTensor("FLOAT", [2])
+    with pytest.raises(popart_exception, match=told):
+        builder.aiOnnx.randomnormallike([x], 11)
+    double = builder.addInputTensor("DOUBLE", [2])
+    told = (
+        r"^ai.onnx.RandomUniformLike:1 : Unsupported data type requested: DOUBLE. Op.* cannot draw"
+    )
+    with pytest.raises(popart_exception, match=told):
+        builder.aiOnnx.randomuniformlike([double])
 
 
 _LOGS = np.log(np.random.default_rng(0).dirichlet(np.ones(4), size=(5, 2)).astype(np.float32))
