@@ -297,7 +297,7 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
     comparisons, Shape, …), at integer and boolean tensors, and before the running statistics of a
     BatchNormalization. Operators that the table does not have are taken to be differentiable.
     """
-    dependents = {loss}
+    dependents = {loss} if is_float(tensors_of(graph)[loss]) else set()
     for node in reversed(graph):
         if dependents.isdisjoint(str(value.name) for value in node.outputs):
             continue

@@ -102,7 +102,7 @@ graphcore_row(
     [float_("lambda"), reduction()], name="l1loss",
 )  # fmt: skip
 graphcore_row(
-    "IdentityLoss", 1, loss.reduced_loss, FLOATS, OpCost("loss"), READS_INPUT, [reduction()]
+    "IdentityLoss", 1, loss.reduced_loss, NUMBERS, OpCost("loss"), READS_INPUT, [reduction()]
 )
 graphcore_row(
     "Reverse", 1, shaping.reverse, ANY, VIEW, READS_NOTHING, [ints("dimensions", required=True)]

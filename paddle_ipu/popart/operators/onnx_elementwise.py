@@ -69,7 +69,7 @@ onnx_row(
     [float_("alpha", 1.67326), float_("gamma", 1.0507)], version=6,
 )  # fmt: skip
 onnx_row(("Add", "Sub"), 2, elementwise.binary, NUMBERS, OpCost("map"), READS_NOTHING, version=7)
-onnx_row("Mul", 2, elementwise.binary, NUMBERS, OpCost("map"), READS_OPERANDS, version=7)
+onnx_row("Mul", 2, elementwise.multiply, NUMBERS, OpCost("map"), READS_OPERANDS, version=7)
 onnx_row("Div", 2, elementwise.binary, NUMBERS, OpCost("map", 21, 10), READS_OPERANDS, version=7)
 onnx_row(
     "Pow", 2, elementwise.binary, NUMBERS, OpCost("map", 30, 272),

@@ -114,12 +114,15 @@ class InferenceContext:
         for index in indices[1:]:
             info = self.inputs[index] if index < len(self.inputs) else None
             if info is not None and info.dtype != first.dtype:
-                raise self.error(
-                    f"incompatible types: input {indices[0]} '{self.input_id(indices[0])}' is "
-                    f"{first} and input {index} '{self.input_id(index)}' is {info}. Cast one of "
-                    "them"
-                )
+                raise self.error(self.of_two_types(indices[0], index))
         return first.dtype
+
+    def of_two_types(self, one: int, other: int) -> str:
+        """What is wrong with inputs whose element types differ."""
+        return (
+            f"incompatible types: input {one} '{self.input_id(one)}' is {self.info(one)} and input "
+            f"{other} '{self.input_id(other)}' is {self.info(other)}. Cast one of them"
+        )
 
     def broadcast(self, left: Dims, right: Dims) -> Dims:
         """NumPy's broadcasting of two shapes."""

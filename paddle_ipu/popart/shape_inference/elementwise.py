@@ -16,13 +16,35 @@ def _broadcast_all(ctx: InferenceContext, count: int) -> tuple[int, ...]:
     return dims
 
 
+def _one_type(ctx: InferenceContext) -> ir.DataType:
+    left, right = ctx.info(0), ctx.info(1)
+    if left.dtype == right.dtype:
+        return left.dtype
+    raise popart_exception(
+        f"np broadcasting failed on {ctx.op}, incompatible types {left.dtype.name} and "
+        f"{right.dtype.name} (shapes {shape_string(left.dims)} and {shape_string(right.dims)}). "
+        f"The operator has {ctx.of_two_types(0, 1)}."
+    )
+
+
 def binary(ctx: InferenceContext) -> list[TensorInfo]:
     """Two inputs of one type, broadcast."""
     left, right = ctx.info(0), ctx.info(1)
-    dtype = ctx.same_dtype(0, 1)
+    dtype = _one_type(ctx)
     if left.dims == right.dims:
         return [left]
     return [TensorInfo.of(dtype, ctx.broadcast(left.dims, right.dims))]
+
+
+def multiply(ctx: InferenceContext) -> list[TensorInfo]:
+    """Like `binary`; a FLOAT of one element also multiplies a FLOAT16, which the product is."""
+    infos = ctx.info(0), ctx.info(1)
+    scalars = [info.dtype == ir.DataType.FLOAT and info.nelms() == 1 for info in infos]
+    halves = [info.dtype == ir.DataType.FLOAT16 for info in infos]
+    if any(scalars) and any(halves):
+        dims = ctx.broadcast(infos[0].dims, infos[1].dims)
+        return [TensorInfo.of(ir.DataType.FLOAT16, dims)]
+    return binary(ctx)
 
 
 def _on_axis(ctx: InferenceContext) -> tuple[int, ...]:
@@ -74,7 +96,7 @@ def variadic(ctx: InferenceContext) -> list[TensorInfo]:
 
 def comparison(ctx: InferenceContext) -> list[TensorInfo]:
     """Two inputs of one type, broadcast to booleans."""
-    ctx.same_dtype(0, 1)
+    _one_type(ctx)
     return [TensorInfo.of(ir.DataType.BOOL, _broadcast_all(ctx, 2))]
 
 
@@ -98,13 +120,16 @@ def prelu(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def clip(ctx: InferenceContext) -> list[TensorInfo]:
-    """(x, min, max): the bounds are scalars of x's type."""
-    ctx.same_dtype(0, 1, 2)
+    """(x, min, max): the bounds are scalars of x's type, or floats of another width."""
+    x = ctx.info(0)
     for index in (1, 2):
-        if ctx.has(index) and ctx.info(index).nelms() != 1:
-            raise ctx.error(
-                f"the bound '{ctx.input_id(index)}' must be a scalar, got {ctx.info(index)}"
-            )
+        if not ctx.has(index):
+            continue
+        bound = ctx.info(index)
+        if not (x.dtype.is_floating_point() and bound.dtype.is_floating_point()):
+            ctx.same_dtype(0, index)
+        if bound.nelms() != 1:
+            raise ctx.error(f"the bound '{ctx.input_id(index)}' must be a scalar, got {bound}")
     return [ctx.info(0)]
 
 

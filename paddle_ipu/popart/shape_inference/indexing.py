@@ -149,9 +149,20 @@ def _cut(ctx: InferenceContext) -> Dims:
 def dynamic_slice(ctx: InferenceContext) -> list[TensorInfo]:
     """(tensor, offset): the part of ``sizes`` along ``axes`` from an offset computed at run time.
 
-    A third input is the tensor that PopART may write the part to.
+    A third input is the tensor that PopART may write the part to. The part has its shape, which
+    may leave out axes of size 1.
     """
-    return [TensorInfo.of(ctx.info(0).dtype, _cut(ctx))]
+    part = _cut(ctx)
+    if not ctx.has(2):
+        return [TensorInfo.of(ctx.info(0).dtype, part)]
+    ctx.same_dtype(0, 2)
+    into = ctx.info(2)
+    if [dim for dim in into.dims if dim != 1] != [dim for dim in part if dim != 1]:
+        raise ctx.error(
+            f"slice '{ctx.input_id(2)}' has shape {shape_string(into.dims)}, expected "
+            f"{shape_string(part)}, of which axes of size 1 may be left out"
+        )
+    return [into]
 
 
 def dynamic_update(ctx: InferenceContext) -> list[TensorInfo]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from paddle_ipu.xla.lowerings.arrays import Inputs, checked_axes, checked_axis, integers
+from paddle_ipu.xla.lowerings.arrays import (
+    Inputs,
+    checked_axes,
+    checked_axis,
+    integers,
+    optional_input,
+)
 from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
 
@@ -27,9 +33,11 @@ def _slice_indices(
 
 @lowering("ai.graphcore", "DynamicSlice")
 def dynamic_slice(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """The slice of ``sizes`` along ``axes`` that begins at the offset."""
+    """The slice of ``sizes`` along ``axes`` that begins at the offset, in the third's shape."""
     x = jnp.asarray(inputs[0])
-    return x[_slice_indices(context, x, inputs[1], attributes)]
+    part = x[_slice_indices(context, x, inputs[1], attributes)]
+    into = optional_input(inputs, 2)
+    return part if into is None else part.reshape(into.shape)
 
 
 @lowering("ai.graphcore", "DynamicUpdate")

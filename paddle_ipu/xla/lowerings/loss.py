@@ -138,7 +138,8 @@ def log_nll(context: LoweringContext, inputs: Inputs, attributes: Attributes) ->
 @lowering("ai.graphcore", "IdentityLoss")
 def identity_loss(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The tensor itself as loss: its mean, its sum or, with "None", every element."""
-    return reduced(context, jnp.asarray(inputs[0]), attributes)
+    x = jnp.asarray(inputs[0])
+    return reduced(context, x, attributes).astype(x.dtype)
 
 
 @lowering("ai.graphcore", "L1")

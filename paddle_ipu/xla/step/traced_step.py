@@ -286,6 +286,9 @@ class Step:
             if program.loss is None:
                 return jnp.zeros(()), (results, written)
             loss = jnp.asarray(env[program.loss]).reshape(())
+            if jnp.issubdtype(loss.dtype, jnp.integer):
+                # Nothing is differentiated with respect to integers; JAX takes floats only.
+                loss = loss.astype(jnp.float32)
             if isinstance(scale, jax.Array):
                 return loss * scale.astype(loss.dtype), (results, written)
             return (loss if scale == 1.0 else loss * scale), (results, written)

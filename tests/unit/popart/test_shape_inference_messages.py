@@ -67,8 +67,36 @@ ERRORS: list[tuple[str, Call, str]] = [
     (
         "mixed types",
         lambda b, i: b.aiOnnx.add([i["x23"], i["half"]]),
-        r"incompatible types: input 0 'x23' is FLOAT   \[2 3\] and input 1 'half' is FLOAT16 "
-        r"\[2 3\]. Cast one of them$",
+        r"^np broadcasting failed on Op\(ai.onnx.Add:7, .*\), incompatible types FLOAT and FLOAT16 "
+        r"\(shapes \[2 3\] and \[2 3\]\). The operator has incompatible types: input 0 'x23' is "
+        r"FLOAT   \[2 3\] and input 1 'half' is FLOAT16 \[2 3\]. Cast one of them.$",
+    ),
+    (
+        "mixed types of a product",
+        lambda b, i: b.aiOnnx.mul([i["x23"], i["half"]]),
+        "^np broadcasting failed on .* incompatible types FLOAT and FLOAT16",
+    ),
+    (
+        "mixed types of a comparison",
+        lambda b, i: b.aiOnnx.equal([i["x23"], i["int"]]),
+        "^np broadcasting failed on .* incompatible types FLOAT and INT32",
+    ),
+    (
+        "mixed types of an operator that does not broadcast",
+        lambda b, i: b.aiOnnx.matmul([i["x23"], i["half"]]),
+        "incompatible types: input 0 'x23' is FLOAT   .* and input 1 'half' is FLOAT16",
+    ),
+    (
+        "an integer bound",
+        lambda b, i: b.aiOnnx.clip([i["x23"], ints(b, [0])]),
+        "incompatible types: input 0 'x23' is FLOAT",
+    ),
+    (
+        "where a slice goes",
+        lambda b, i: b.aiGraphcore.dynamicslice(
+            [i["x234"], b.addInputTensor("UINT32", [1]), i["x23"]], [0], [1]
+        ),
+        r"slice 'x23' has shape \[2 3\], expected \[1 3 4\], of which axes of size 1 may be left",
     ),
     (
         "a wrong type",
