@@ -21,7 +21,7 @@ from paddle_ipu.cost_model.program import Program, read_program
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.pass_base import Pass
-from paddle_ipu.popart.placement import check_placement
+from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
 from paddle_ipu.sessions.checks import (
     check_options,
     check_recomputation,
@@ -72,7 +72,9 @@ def _check_as_sessions_do(translated: TranslatedProgram, values: StrategyValues)
     check_types(graph, options)
     check_recomputation(graph, options)
     flow = data_flow(popart, values, translated.anchors)
-    check_placement(graph, options, flow, training, ipus // replication_factor(options))
+    of_replica = ipus // replication_factor(options)
+    check_placement(graph, options, flow, training, of_replica)
+    check_virtual_graphs(graph, options, of_replica)
 
 
 def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:

@@ -157,7 +157,7 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     """An ONNX model, serialised or by file name, checked, as onnx_ir's.
 
     Raises:
-        popart_exception: an operator set that PopART does not read, or no valid model.
+        popart_exception: an operator set that PopART does not read, no valid model, or no file.
         OSError: the file cannot be read.
     """
     try:
@@ -166,13 +166,16 @@ def read_model(source: bytes | str | Path) -> ir.Model:
         else:
             proto = onnx.load(source, load_external_data=False)
             folder = Path(source).absolute().parent
+    except (DecodeError, FileNotFoundError) as error:
+        raise _not_loaded(source, error) from error
+    try:
         # The checker takes 2 GiB, so it sees weights of other files without their numbers.
         with _emptied(proto.graph):
             _check(proto)
         load_external(_tensors(proto.graph), folder)
         for tensor in _tensors(proto.graph):
             _check_length(tensor)
-    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+    except (onnx.checker.ValidationError, ValueError) as error:
         where = "" if isinstance(source, bytes) else f"{source}: "
         raise popart_exception(f"Invalid ONNX Model : {where}{error}") from error
     for opset in proto.opset_import:
@@ -192,6 +195,24 @@ def read_model(source: bytes | str | Path) -> ir.Model:
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)
         _add_defaults(node)
     return model
+
+
+_SHOWN_BYTES = 100
+
+
+def _not_loaded(source: bytes | str | Path, error: Exception) -> popart_exception:
+    """PopART's error of what is neither a file nor a serialised model."""
+    if isinstance(error, DecodeError) and not isinstance(source, bytes):
+        raised = popart_exception(f"Failed to parse ModelProto from file {source}")
+    else:
+        text = source if isinstance(source, bytes) else str(source).encode()
+        shown = repr(text[:_SHOWN_BYTES])[2:-1] + ("..." if len(text) > _SHOWN_BYTES else "")
+        raised = popart_exception(
+            f"Failed to load a ModelProto from the string '{shown}'.\nCheck that it is either a "
+            "valid path to an existing onnx model file, or is a valid onnx ModelProto string."
+        )
+    raised.add_note(str(error))
+    return raised
 
 
 def _add_defaults(node: ir.Node) -> None:

@@ -266,6 +266,19 @@ def schema_of_node(node: ir.Node) -> OpSchema | None:
     return schema_of(node.domain, node.op_type, node.version)
 
 
+def debug_name(node: ir.Node) -> str:
+    """A node as PopART names operators: ``Op(name (ai.onnx.Add:7), inputs=[a], outputs=[b])``.
+
+    The name is left out where the node has none.
+    """
+    schema = schema_of_node(node)
+    identifier = schema.identifier if schema is not None else f"{node.domain}.{node.op_type}"
+    what = f"{node.name} ({identifier})" if node.name else identifier
+    inputs = ", ".join(str(value.name) for value in node.inputs if value is not None)
+    outputs = ", ".join(str(value.name) for value in node.outputs)
+    return f"Op({what}, inputs=[{inputs}], outputs=[{outputs}])"
+
+
 def all_schemas() -> list[OpSchema]:
     """Every row, in the table's order; the forms of one operator together."""
     return [form for forms in _ROWS.values() for form in forms]

@@ -32,6 +32,17 @@ ALL_NAMES = MANDATORY | DEFAULT_ON | DEFAULT_OFF
 
 _IN_PLACE = "InPlace"
 _PRIORITIES = "UpdateInplacePrioritiesForIpu"
+EXCLUDABLE = (
+    ALL_NAMES
+    | {_IN_PLACE, _PRIORITIES}
+    | set(
+        """
+        AdamDecompose AdaptiveDecompose ContiguateIpuCopyIndicesPattern SGD0Decompose SGD1Decompose
+        SGD2Decompose ViewSimplifyPattern
+        """.split()
+    )
+)
+"""What ``Builder.excludePatterns`` may name: also patterns that nobody turns on or off."""
 # Python properties whose name differs from the pattern's.
 _PROPERTIES = {
     "SoftMaxGradDirect": "SoftmaxGradDirect",

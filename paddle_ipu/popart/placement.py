@@ -10,6 +10,7 @@ from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.annotations import PIPELINE_STAGE, VIRTUAL_GRAPH
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.schema import debug_name
 
 
 def virtual_graph_mode(options: SessionOptions) -> str:
@@ -20,7 +21,7 @@ def virtual_graph_mode(options: SessionOptions) -> str:
 def check_placement(
     graph: ir.Graph, options: SessionOptions, flow: DataFlow, training: bool, ipus: int
 ) -> dict[str, int]:
-    """Checks virtual graphs and pipeline stages.
+    """Checks which operators have virtual graphs and pipeline stages, and the stages' order.
 
     Args:
         graph: the program.
@@ -38,7 +39,7 @@ def check_placement(
     """
     placed = _placed(graph)
     if virtual_graph_mode(options) == "Manual":
-        _check_indices(placed, ipus)
+        _check_all_placed(placed)
     if not options.enablePipelining:
         return {}
     automatic = virtual_graph_mode(options) == "Auto"
@@ -64,6 +65,26 @@ def check_placement(
     return stages
 
 
+def check_virtual_graphs(graph: ir.Graph, options: SessionOptions, ipus: int) -> None:
+    """Checks that the device has the virtual graphs, which PopART does as it prepares the device.
+
+    Args:
+        ipus: IPUs of one replica.
+
+    Raises:
+        popart_exception: an operator's virtual graph is none of them.
+    """
+    if virtual_graph_mode(options) != "Manual":
+        return
+    for node in graph:
+        index = _number(node, VIRTUAL_GRAPH)
+        if index is not None and not 0 <= index < ipus:
+            raise popart_exception(
+                f"{debug_name(node)} has been assigned to an invalid virtual graph {index}. "
+                f"numIPUs = {ipus}."
+            )
+
+
 def _number(node: ir.Node, name: str) -> int | None:
     attribute = node.attributes.get(name)
     return None if attribute is None else int(attribute.as_int())
@@ -85,7 +106,7 @@ def _placed(graph: ir.Graph) -> list[ir.Node]:
     return nodes
 
 
-def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
+def _check_all_placed(nodes: list[ir.Node]) -> None:
     missing = [node for node in nodes if _number(node, VIRTUAL_GRAPH) is None]
     if len(missing) == len(nodes):
         raise popart_exception(
@@ -102,15 +123,8 @@ def _check_indices(nodes: list[ir.Node], ipus: int) -> None:
         raise popart_exception(
             "Either all Ops must have their virtual graph ids set, or none must. Op count per "
             f"virtual graph id\n{listed}Ops with no virtual graph id :  \n"
-            + "".join(f"  {node.op_type} ({node.name})\n" for node in missing)
+            + "".join(f"  {debug_name(node)}\n" for node in missing)
         )
-    for node in nodes:
-        index = _number(node, VIRTUAL_GRAPH)
-        if index is not None and not 0 <= index < ipus:
-            raise popart_exception(
-                f"{node.op_type} ({node.name}) has been assigned to an invalid virtual graph "
-                f"{index}. numIPUs = {ipus}."
-            )
 
 
 def _equal_parts(nodes: list[ir.Node], ipus: int) -> dict[str, int]:
@@ -123,24 +137,24 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
     if missing and len(missing) < len(nodes):
         raise popart_exception(
             "Only some ops have had their pipeline stage set. Ops missing the pipeline stage:"
-            + "".join(f"\n  {node.op_type} ({node.name})" for node in missing)
+            + "".join(f"\n  {debug_name(node)}" for node in missing)
         )
     stages: dict[str, int] = {}
-    index_of: dict[int, int] = {}
+    inside: dict[int, list[ir.Node]] = {}
     for node in nodes:
-        index = _number(node, VIRTUAL_GRAPH) or 0
-        stage = _number(node, PIPELINE_STAGE)
-        stage = index if stage is None else stage
+        stage = _number(node, VIRTUAL_GRAPH if missing else PIPELINE_STAGE) or 0
         stages[_key(node)] = stage
-        if index_of.setdefault(stage, index) != index:
-            names = ", ".join(
-                f"{each.op_type} ({each.name})" for each in nodes if stages.get(_key(each)) == stage
-            )
+        inside.setdefault(stage, []).append(node)
+    index_of: dict[int, int] = {}
+    for stage, of_stage in sorted(inside.items()):
+        used = {_number(node, VIRTUAL_GRAPH) or 0 for node in of_stage}
+        if len(used) > 1:
             raise popart_exception(
-                f"Ops {names} have the same pipeline stage {stage}, but different virtual graph "
-                f"ids {index_of[stage]} and {index}. All ops with the same pipeline stage must "
-                "also have the same virtual graph id"
+                f"Ops [{', '.join(map(debug_name, of_stage))}] have the same pipeline stage "
+                f"{stage}, but different virtual graph ids {sorted(used)}. All ops with the same "
+                "pipeline stage must also have the same virtual graph id"
             )
+        index_of[stage] = used.pop()
     for stage in range(len(index_of)):
         if stage not in index_of:
             raise popart_exception(

@@ -363,12 +363,21 @@ def is_float(value: ir.Value) -> bool:
     return value.dtype is None or value.dtype.is_floating_point()
 
 
-def model_with(graph: ir.Graph, arrays: Mapping[str, Any]) -> ir.Model:
-    """A model of a copy of the graph, with other values of weights and with optimizer state.
+def model_with(source: ir.Model, arrays: Mapping[str, Any]) -> ir.Model:
+    """A model with a copy of the graph, other values of weights, and optimizer state.
 
     Weights that the graph keeps in a file of their own are rewritten there.
     """
-    model = ir.Model(graph.clone(), ir_version=4, producer_name="paddle_ipu")
+    model = ir.Model(
+        source.graph.clone(),
+        ir_version=source.ir_version,
+        producer_name=source.producer_name,
+        producer_version=source.producer_version,
+        domain=source.domain,
+        model_version=source.model_version,
+        doc_string=source.doc_string,
+        metadata_props=dict(source.metadata_props),
+    )
     initializers = model.graph.initializers
     for name, given in arrays.items():
         array = np.asarray(given)

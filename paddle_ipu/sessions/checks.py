@@ -8,16 +8,18 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
-from paddle_ipu.popart.annotations import RECOMPUTE
+from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE
 from paddle_ipu.popart.enums import RecomputationType, RecomputeType
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.placement import virtual_graph_mode
-from paddle_ipu.popart.program import size_of
-from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.program import size_of, variable_writes
+from paddle_ipu.popart.schema import ONNX, debug_name, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.sessions.anchors import Derived
+from paddle_ipu.xla.lowerings.registry import has_effect
 
 _WIDE_INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
 
@@ -106,7 +108,7 @@ def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
         popart_exception: they are marked, and an option or the pipeline chooses, too.
     """
     marked = [
-        str(node.name)
+        debug_name(node)
         for node in graph
         if RECOMPUTE in node.attributes
         and node.attributes[RECOMPUTE].value == int(RecomputeType.Recompute)
@@ -119,10 +121,50 @@ def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
             f"out recomputeOutput, as on {marked[0]}, and set autoRecomputation to Pipeline"
         )
     if options.autoRecomputation != RecomputationType.NoRecompute:
-        raise popart_exception(
-            "A mixture of auto and manual recomputation is not supported. autoRecomputation is "
-            f"{options.autoRecomputation.name}, and {marked[0]} is marked as recomputed"
+        error = popart_exception("A mixture of auto and manual recomputation is not supported")
+        error.add_note(
+            f"autoRecomputation is {options.autoRecomputation.name}, and {marked[0]} is marked as "
+            "recomputed. Do one of the two."
         )
+        raise error
+
+
+def check_excluded_patterns(graph: ir.Graph) -> None:
+    """Checks that ``excludePatterns`` named patterns.
+
+    Raises:
+        popart_exception: one is none.
+    """
+    for node in graph:
+        if EXCLUDE_PATTERNS not in node.attributes:
+            continue
+        for name in node.attributes[EXCLUDE_PATTERNS].as_strings():
+            if name not in EXCLUDABLE:
+                raise popart_exception(
+                    f"Invalid pattern name '{name}' in Op::excludePatterns of {debug_name(node)}. "
+                    f"Patterns are {', '.join(sorted(EXCLUDABLE))}."
+                )
+
+
+def check_not_all_pruned(graph: ir.Graph, anchors: Collection[str], loss: str | None) -> None:
+    """Checks that an inference program has something to compute.
+
+    Args:
+        anchors: tensor ids.
+        loss: id of the loss; None in inference.
+
+    Raises:
+        popart_exception: the anchors are inputs, and no operator changes a variable or the host.
+    """
+    if loss is not None or variable_writes(graph, training=False):
+        return
+    made = {str(value.name) for node in graph for value in node.outputs}
+    if made.isdisjoint(anchors) and not any(
+        has_effect(node.domain or ONNX, node.op_type) for node in graph
+    ):
+        error = popart_exception("All operations in the main graph were pruned, nothing to compute")
+        error.add_note(f"No operator makes one of the anchors: {', '.join(anchors)}.")
+        raise error
 
 
 def check_types(graph: ir.Graph, options: SessionOptions) -> None:
@@ -159,11 +201,8 @@ def check_batch_norms(graph: ir.Graph, differentiated: Collection[str]) -> None:
         if node.op_type != "BatchNormalization" or len(outputs) == 5:
             continue
         if outputs[0] in differentiated:
-            schema = schema_of_node(node)
-            inputs = ", ".join(str(value.name) for value in node.inputs if value is not None)
             raise popart_exception(
-                f'BatchNorm Op "Op({schema and schema.identifier}, inputs=[{inputs}], '
-                f'outputs=[{", ".join(outputs)}])" has {len(outputs)} output(s) which means it is '
+                f'BatchNorm Op "{debug_name(node)}" has {len(outputs)} output(s) which means it is '
                 "in inference mode, but its gradient Op is being created. To use the BatchNorm Op "
                 "in inference mode during training, it has to be detached first."
             )

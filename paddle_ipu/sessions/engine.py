@@ -15,6 +15,12 @@ _NO_ENGINE = (
     "Trying to load an engine but no compiled engine. Did you forget to call prepareDevice()?"
 )
 
+_CALLS = {
+    "run": "run(const IStepIO &)",
+    "modelToHost": "weightsToHost(const std::map<TensorId, MutableVoidData> &)",
+}
+"""PopART's names of what a session calls, where they are not the session's own."""
+
 
 class SessionEngine:
     """The engine of a session, which sets the attributes without a value."""
@@ -48,7 +54,7 @@ class SessionEngine:
                 raise popart_runtime_error(f"{_NO_ENGINE} SessionOptions.compileEngine is False.")
             raise popart_runtime_error(
                 "Devicex::prepare() must be called before Devicex::"
-                f"{what}(const IStepIO &) is called."
+                f"{_CALLS.get(what, f'{what}()')} is called."
             )
 
     def _require_device(self, what: str) -> None:

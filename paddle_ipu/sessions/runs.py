@@ -131,40 +131,48 @@ class SessionRuns(SessionWeights):
     def getRNGState(self) -> list[int]:
         """The state of the device's random numbers, as 32-bit words.
 
-        On the IPU Model these are the two words of the seed of the next micro-batch.
+        On the IPU Model these are the two words of the seed of the next micro-batch; none with
+        synthetic data, as in PopART.
 
         Raises:
-            popart_exception: not prepared, or without ``enableLoadAndOffloadRNGState``.
+            popart_runtime_error: not prepared, or without ``enableLoadAndOffloadRNGState``.
         """
-        self._require_rng_state("get")
+        self._require_rng_state("get", "getRngStateToHost")
+        if self._synthetic:
+            return []
         seed = self.getRandomSeed()
         return [seed & _WORD, seed >> 32]
 
     def setRNGState(self, state: Collection[int]) -> None:
         """Restores what ``getRNGState`` returned, in this or another process.
 
+        Does nothing with synthetic data.
+
         Raises:
-            popart_exception: not prepared, without ``enableLoadAndOffloadRNGState``, or words
+            popart_runtime_error: not prepared, without ``enableLoadAndOffloadRNGState``, or words
                 that are not two unsigned 32-bit numbers.
         """
-        self._require_rng_state("set")
+        self._require_rng_state("set", "setRngStateFromHost")
         words = [int(word) for word in state]
+        if self._synthetic:
+            return
         if len(words) != 2 or not all(0 <= word <= _WORD for word in words):
-            raise popart_exception(
-                "The RNG state of the IPU Model is 2 words of 32 bits, as getRNGState gives them; "
-                f"got {words}"
+            raise popart_runtime_error(
+                f"Devicex::setRngStateValue received rngState of size {len(words)}; was expecting "
+                "size 2. The RNG state of the IPU Model is 2 words of 32 bits, as getRNGState "
+                f"gives them; got {words}"
             )
         self.setRandomSeed(words[0] | words[1] << 32)
 
-    def _require_rng_state(self, verb: str) -> None:
-        if not self._prepared:
-            raise popart_exception(
-                f"Devicex::prepare() must be called before Session::{verb}RNGState() is called."
-            )
+    def _require_rng_state(self, verb: str, step: str) -> None:
         if not self._options.enableLoadAndOffloadRNGState:
-            raise popart_exception(
+            raise popart_runtime_error(
                 f"Trying to {verb} the RNG state, but the session option "
                 "enableLoadAndOffloadRNGState must be set to True."
+            )
+        if not self._prepared:
+            raise popart_runtime_error(
+                f"Devicex::prepare() must be called before Devicex::{step} is called."
             )
 
     # -- beyond PopART's interface -------------------------------------------------------------

@@ -25,7 +25,7 @@ from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import Patterns
-from paddle_ipu.popart.placement import check_placement
+from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
 from paddle_ipu.popart.program import (
     broadcast_inputs,
     device_dtype,
@@ -42,8 +42,10 @@ from paddle_ipu.sessions.checks import (
     check_anchors,
     check_batch_norms,
     check_clips,
+    check_excluded_patterns,
     check_loss,
     check_loss_scaling,
+    check_not_all_pruned,
     check_options,
     check_recomputation,
     check_types,
@@ -127,6 +129,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
+        check_excluded_patterns(self._graph)
         replicas = self.replicationFactor
         self._stages = check_placement(
             self._graph, options, self.dataFlow, training, ipus // replicas
@@ -148,6 +151,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             self._graph.initializers, self._stages, self._graph,
         )  # fmt: skip
         check_anchors(anchors, self._tensors, derived)
+        if not self._is_paddles:
+            check_not_all_pruned(self._graph, anchors, self._loss)
 
     def _build(self) -> Executable:
         options, writes = self._options, self._writes
@@ -235,11 +240,14 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             loadEngine: also do what `loadEngineAndConnectStreams` does.
 
         Raises:
+            popart_exception: an operator is on a virtual graph that the device has not.
             popart_runtime_error: an engine is to be loaded on a device that is not there.
             OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
                 be written to; an unknown machine, or one with too few IPUs.
         """
+        of_replica = int(self._device.numIpus) // self.replicationFactor
+        check_virtual_graphs(self._graph, self._options, of_replica)
         self._reported_percent = -1
         self._report_progress(5)
         if self._paddle.progress is not None:

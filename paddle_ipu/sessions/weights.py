@@ -35,6 +35,7 @@ Array = np.ndarray[Any, Any]
 class SessionWeights(SessionEngine):
     """Weights and state of a session, which sets the attributes without a value."""
 
+    _model: ir.Model
     _graph: ir.Graph
     _options: SessionOptions
     _loss: str | None
@@ -263,7 +264,7 @@ class SessionWeights(SessionEngine):
         self._require_weights("modelToHost")
         self.weightsToHost()
         arrays = {name: self._host[name] for name in self._fetched}
-        write_model(model_with(self._graph, arrays), filename)
+        write_model(model_with(self._model, arrays), filename)
 
     def _release_host_copies(self) -> None:
         """Releases or copies a snapshot before a run, which reuses the memory it refers to."""

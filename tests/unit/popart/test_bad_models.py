@@ -83,9 +83,6 @@ def without_length(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("damaged", "message"),
     [
-        (lambda _: b"no model", "Error parsing message"),
-        (lambda _: model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()[:30],
-         "Error parsing message"),
         (external_data_of, "exceeds available data"),
         (without_length, r"'w' has 40 bytes, expected 24 for FLOAT\[2, 3\]"),
     ],
@@ -93,6 +90,27 @@ def without_length(folder: Path) -> str:
 def test_what_is_no_model(damaged: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(popart_exception, match=f"^Invalid ONNX Model : .*{message}"):
         infer(damaged(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (b"no model\n" + bytes(92), r"no model.n" + r".x00" * 91 + r"\.\.\."),
+        (model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()[:30], ".*Relu.*"),
+        ("no/such/file.onnx", "no/such/file.onnx"),
+    ],
+    ids=["text", "cut", "no file"],
+)
+def test_what_is_neither_a_model_nor_a_file(content: bytes | str, shown: str) -> None:
+    told = (
+        rf"^Failed to load a ModelProto from the string '{shown}'.\nCheck that it is either a "
+        "valid path to an existing onnx model file, or is a valid onnx ModelProto string.\n"
+        "(Error parsing message|.*No such file or directory)"
+    )
+    with pytest.raises(popart_exception, match=told):
+        infer(content)
+    with pytest.raises(popart_exception, match="^Failed to load a ModelProto from the string"):
+        popart.Builder(content)
 
 
 def test_a_negative_dimension() -> None:

@@ -194,8 +194,8 @@ def test_stages_that_follow_one_another_on_one_ipu_are_one() -> None:
         (
             {0: (0, 0), 1: (1, 0), 2: (1, 1)},
             {},
-            r"Ops MatMul \(.*\) have the same pipeline stage 0, but different virtual graph ids 0 "
-            "and 1. All ops",
+            r"^Ops \[Op\(ai.onnx.MatMul:9, .*\)\] have the same pipeline stage 0, but different "
+            r"virtual graph ids \[0, 1\]. All ops with the same pipeline stage must also have",
         ),
         ({0: (0, 0), 1: (1, 1), 2: (1, 3)}, {}, "contains 3 stages, but stage 2 is missing"),
         ({0: (0, 1), 1: (1, 0), 2: (1, 2)}, {}, "consumed in an earlier pipeline stage than it"),
@@ -205,7 +205,6 @@ def test_stages_that_follow_one_another_on_one_ipu_are_one() -> None:
             {"virtualGraphMode": popart.VirtualGraphMode.Off},
             "requires more than 1 IPU|virtual graphs are disabled",
         ),
-        ({0: (0, 0), 1: (1, 1), 2: (-1, 2)}, {}, "assigned to an invalid virtual graph -1. numIPU"),
     ],
 )
 def test_pipelines_that_popart_refuses(
@@ -234,6 +233,27 @@ def test_what_is_restored_for_backward_is_what_forward_stashed(
     np.testing.assert_array_equal(got["x"].reshape(-1, 3, 2), data(6 * accumulation))
     with pytest.raises(popart_exception, match="keeps no '.*' for a later stage"):
         net.session(6, anchors=[f"Restored___{net.out}"])
+
+
+def test_a_virtual_graph_that_the_device_has_not_is_found_as_it_is_prepared() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    first, second = make.aiOnnx.neg([x]), make.aiOnnx.abs([x], "second")
+    total = make.aiOnnx.add([first, second])
+    for name, index in ((first, 0), (second, 2), (total, 1)):
+        make.virtualGraph(name, index)
+    session = popart.InferenceSession(
+        make.getModelProto(),
+        flow(1, {total: "All"}),
+        device(2),
+        userOptions=options(virtualGraphMode=popart.VirtualGraphMode.Manual),
+    )
+    told = (
+        r"^Op\(second \(ai.onnx.Abs:6\), inputs=\[x\], outputs=\[Abs:0\]\) has been assigned to an "
+        r"invalid virtual graph 2. numIPUs = 2.$"
+    )
+    with pytest.raises(popart_exception, match=told):
+        session.prepareDevice()
 
 
 def test_every_n_is_no_anchor_of_a_pipeline() -> None:

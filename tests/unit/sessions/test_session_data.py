@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.errors import popart_exception
+from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.unit.sessions.session_programs import (
     B,
@@ -120,22 +120,42 @@ def test_the_state_of_the_random_numbers_is_kept_and_set() -> None:
     for array in expected:
         np.testing.assert_array_equal(run(other, {})[drawn], array)
     for wrong in ([1], [1, 2, 3], [-1, 0], [0, 2**32]):
-        with pytest.raises(popart_exception, match="is 2 words of 32 bits, as getRNGState gives"):
+        told = (
+            rf"^Devicex::setRngStateValue received rngState of size {len(wrong)}; was expecting "
+            rf"size "
+            "2. The RNG state of the IPU Model is 2 words of 32 bits, as getRNGState gives them; "
+            "got"
+        )
+        with pytest.raises(popart_runtime_error, match=told):
             other.setRNGState(wrong)
 
 
+def test_with_synthetic_data_there_is_no_state_of_random_numbers() -> None:
+    settings = options(
+        enableLoadAndOffloadRNGState=True, syntheticDataMode=popart.SyntheticDataMode.Zeros
+    )
+    session = train(Linear(), sgd(), settings=settings)
+    assert session.getRNGState() == []
+    session.setRNGState([1, 2])
+    assert session.getRNGState() == []
+
+
 def test_the_state_of_the_random_numbers_needs_its_option_and_a_device() -> None:
-    session = train(Linear(), sgd(), start=False)
-    for call, verb in ((session.getRNGState, "get"), (lambda: session.setRNGState([0, 0]), "set")):
+    settings = options(enableLoadAndOffloadRNGState=True)
+    session = train(Linear(), sgd(), settings=settings, start=False)
+    for call, step in (
+        (session.getRNGState, "getRngStateToHost"),
+        (lambda: session.setRNGState([0, 0]), "setRngStateFromHost"),
+    ):
         with pytest.raises(
-            popart_exception,
-            match=rf"Devicex::prepare\(\) must be called before Session::{verb}RNGState\(\) is",
+            popart_runtime_error,
+            match=rf"^Devicex::prepare\(\) must be called before Devicex::{step} is called.$",
         ):
             call()
     session = train(Linear(), sgd())
     for call, verb in ((session.getRNGState, "get"), (lambda: session.setRNGState([0, 0]), "set")):
         with pytest.raises(
-            popart_exception,
+            popart_runtime_error,
             match=f"Trying to {verb} the RNG state, but the session option "
             "enableLoadAndOffloadRNGState must be set to True.",
         ):

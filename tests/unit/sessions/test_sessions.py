@@ -110,6 +110,13 @@ def test_run_needs_a_prepared_device_and_weights() -> None:
         popart_runtime_error, match=r"Devicex::prepare\(\) must be called before Dev"
     ):
         session.run(step)
+    told = (
+        r"^Devicex::prepare\(\) must be called before Devicex::weightsToHost\(const "
+        r"std::map<TensorId, "
+        r"MutableVoidData> &\) is called.$"
+    )
+    with pytest.raises(popart_runtime_error, match=told):
+        session.modelToHost("never.onnx")
     with pytest.raises(popart_runtime_error, match="Did you forget to call prepareDevice"):
         session.loadEngineAndConnectStreams()
     session.prepareDevice()
