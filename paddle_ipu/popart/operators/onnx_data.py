@@ -10,6 +10,7 @@ from paddle_ipu.popart.op_schema import (
     NO_GRADIENT,
     NUMBERS,
     READS_INDICES,
+    READS_INPUT,
     READS_NOTHING,
     VIEW,
     Attribute,
@@ -59,7 +60,7 @@ onnx_row(
     [int_("blocksize", required=True)],
 )  # fmt: skip
 onnx_row(
-    "OneHot", 3, shaping.one_hot, (NUMBERS, NUMBERS, ANY), MOVE, NO_GRADIENT,
+    "OneHot", 3, shaping.one_hot, (NUMBERS, NUMBERS, ANY), MOVE, READS_INPUT,
     [int_("axis", -1)], version=11, constants=(1,),
 )  # fmt: skip
 onnx_row("Shape", 1, shaping.shape, ANY, FREE, NO_GRADIENT)

@@ -244,3 +244,21 @@ def test_a_gradient_through_a_batch_norm_in_its_inference_form() -> None:
         else:
             with pytest.raises(popart_exception, match="it has to be detached first"):
                 train(program, popart.SGD(SGD))
+
+
+def test_one_hot_has_a_gradient_of_its_two_values() -> None:
+    make = builder()
+    index = make.addInputTensor(popart.TensorInfo("INT32", [4]), "index")
+    values = make.addInitializedInputTensor(np.array([-1.0, 3.0], np.float32), "values")
+    depth = make.aiOnnxOpset11.constant(np.array([3], np.int32))
+    hot = make.aiOnnxOpset11.onehot([index, depth, values])
+    weights = np.arange(12, dtype=np.float32).reshape(4, 3)
+    product = make.aiOnnxOpset11.mul([hot, make.aiOnnxOpset11.constant(weights)])
+    loss = make.aiGraphcore.identityloss([product], popart.ReductionType.Sum)
+    program = type("Program", (), {"builder": make, "loss": loss})
+    anchors: dict[str, Any] = {f"Gradient___{name}": "All" for name in (hot, "values")}
+    session = train(program, popart.SGD(SGD), anchors)
+    got = run(session, {"index": np.array([0, 2, 1, 7], np.int32)})
+    np.testing.assert_array_equal(got[f"Gradient___{hot}"], weights)
+    on = 0 + 5 + 7
+    np.testing.assert_array_equal(got["Gradient___values"], [weights.sum() - on, on])
