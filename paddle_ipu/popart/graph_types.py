@@ -16,7 +16,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.popart.external_data import load_external
+from paddle_ipu.popart.external_data import load_external, remember_places
 from paddle_ipu.popart.op_schema import ONNX
 from paddle_ipu.popart.schema import OpSchema, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
@@ -172,7 +172,7 @@ def read_model(source: bytes | str | Path) -> ir.Model:
         # The checker takes 2 GiB, so it sees weights of other files without their numbers.
         with _emptied(proto.graph):
             _check(proto)
-        load_external(_tensors(proto.graph), folder)
+        places = load_external(_tensors(proto.graph), folder)
         for tensor in _tensors(proto.graph):
             _check_length(tensor)
     except (onnx.checker.ValidationError, ValueError) as error:
@@ -190,6 +190,7 @@ def read_model(source: bytes | str | Path) -> ir.Model:
     except ir.serde.SerdeError as error:
         cause = error.__cause__ or error
         raise popart_exception(f"Invalid ONNX Model : {cause}") from error
+    remember_places(model.graph, places)
     opsets = model.graph.opset_imports
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         node.version = opsets.get(node.domain, opsets.get("ai.onnx") if not node.domain else None)

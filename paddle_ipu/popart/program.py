@@ -13,6 +13,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.dataflow import InputShapeInfo
 from paddle_ipu.popart.enums import ReplicatedStreamMode
+from paddle_ipu.popart.external_data import Place, reference, rewrite
 from paddle_ipu.popart.graph_types import read_model, type_graph
 from paddle_ipu.popart.names import SCALED_STATE, reservedPrefixes
 from paddle_ipu.popart.op_schema import NO_GRADIENT
@@ -363,11 +364,27 @@ def is_float(value: ir.Value) -> bool:
     return value.dtype is None or value.dtype.is_floating_point()
 
 
-def model_with(source: ir.Model, arrays: Mapping[str, Any]) -> ir.Model:
+def states_beside(graph: ir.Graph, names: Collection[str]) -> dict[str, str]:
+    """Optimizer state -> its weight, of the names that are such."""
+    return {
+        name: name.removeprefix(prefix)
+        for name in names
+        for prefix in _STATE_PREFIXES
+        if name.startswith(prefix) and name.removeprefix(prefix) in graph.initializers
+    }
+
+
+def model_with(
+    source: ir.Model, arrays: Mapping[str, Any], places: Mapping[str, Place] | None = None
+) -> ir.Model:
     """A model with a copy of the graph, other values of weights, and optimizer state.
 
-    Weights that the graph keeps in a file of their own are rewritten there.
+    Args:
+        source: the program.
+        arrays: values by name.
+        places: where those are written that have a file of their own.
     """
+    places = places or {}
     model = ir.Model(
         source.graph.clone(),
         ir_version=source.ir_version,
@@ -382,26 +399,15 @@ def model_with(source: ir.Model, arrays: Mapping[str, Any]) -> ir.Model:
     for name, given in arrays.items():
         array = np.asarray(given)
         value = initializers.get(name)
+        if value is not None:
+            assert value.dtype is not None
+            array = array.astype(value.dtype.numpy(), copy=False)
+        tensor: ir.TensorProtocol = ir.tensor(array, name=name)
+        if name in places:
+            rewrite(name, places[name], array)
+            tensor = reference(name, tensor, places[name])
         if value is None:
-            tensor = ir.tensor(array, name=name)
-            initializers[name] = ir.Value(
-                name=name,
-                shape=ir.Shape(array.shape),
-                type=ir.TensorType(tensor.dtype),
-                const_value=tensor,
-            )
-            continue
-        assert value.dtype is not None
-        array = array.astype(value.dtype.numpy(), copy=False)
-        if isinstance(value.const_value, ir.ExternalTensor):
-            _rewrite(value.const_value, array)
-        else:
-            value.const_value = ir.tensor(array, name=name)
+            shape, kind = ir.Shape(array.shape), ir.TensorType(tensor.dtype)
+            value = initializers[name] = ir.Value(name=name, shape=shape, type=kind)
+        value.const_value = tensor
     return model
-
-
-def _rewrite(tensor: ir.ExternalTensor, array: np.ndarray[Any, Any]) -> None:
-    """Puts new values where an external tensor keeps its own."""
-    with open(tensor.path, "r+b") as file:
-        file.seek(tensor.offset or 0)
-        file.write(array.tobytes())

@@ -19,9 +19,10 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.enums import SyntheticDataMode
+from paddle_ipu.popart.external_data import Place, moved, places_beside, places_of
 from paddle_ipu.popart.graph_types import write_model
 from paddle_ipu.popart.options import SessionOptions
-from paddle_ipu.popart.program import load_model, model_with
+from paddle_ipu.popart.program import load_model, model_with, states_beside
 from paddle_ipu.popart.stepio import PyWeightsIO, require_fit
 from paddle_ipu.popart.wide_integers import narrowed
 from paddle_ipu.sessions.engine import SessionEngine
@@ -47,6 +48,7 @@ class SessionWeights(SessionEngine):
             for name, value in self._graph.initializers.items()
             if value.const_value is not None
         }
+        self._places = places_of(self._graph)
         # Names of host values: equal to the device's; of the last snapshot, and of these those
         # copied out of the device's memory and those read; replaced by writeWeights.
         self._same_on_device: set[str] = set()
@@ -257,14 +259,41 @@ class SessionWeights(SessionEngine):
         """Writes the program with the device's weights and optimizer state as an ONNX file.
 
         It takes a snapshot as ``weightsToHost`` does, which ``weightsFromHost`` uploads again.
-        Weights that the model keeps in a file of their own are rewritten there; those that are too
-        many for one file go to ``<filename>.data``.
+        Weights that this process moved to a file of their own are rewritten there, and optimizer
+        state is beside them; those that are too many for one file go to ``<filename>.data``.
+
+        Raises:
+            popart_exception: the weights' own file is not where the model says, as a relative name
+                in another working folder.
         """
         self._require_device("modelToHost")
         self._require_weights("modelToHost")
         self.weightsToHost()
         arrays = {name: self._host[name] for name in self._fetched}
-        write_model(model_with(self._model, arrays), filename)
+        write_model(model_with(self._model, arrays, self._own_places(arrays)), filename)
+
+    def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
+        """Has ``modelToHost`` write weights of one file to another, which begins as a copy.
+
+        Args:
+            fromLocation: the file as the model names it, by ``saveInitializersExternally`` or an
+                earlier call.
+            toLocation: the new file.
+
+        Raises:
+            popart_runtime_error: no such file, none of the model's weights in it, or there is one
+                at the new place.
+            popart_exception: there is no folder for the new file.
+            OSError: it cannot be written.
+        """
+        self._places.update(moved(self._places, fromLocation, toLocation))
+
+    def _own_places(self, arrays: Mapping[str, npt.ArrayLike]) -> dict[str, Place]:
+        """Where tensors are that this process keeps in files; state goes beside its weights."""
+        states = states_beside(self._graph, [n for n in arrays if n not in self._places])
+        sizes = {name: np.asarray(arrays[name]).nbytes for name in states}
+        self._places.update(places_beside(self._places, states, sizes))
+        return {name: place for name, place in self._places.items() if place.is_own}
 
     def _release_host_copies(self) -> None:
         """Releases or copies a snapshot before a run, which reuses the memory it refers to."""
