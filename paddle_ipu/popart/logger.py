@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
+from typing import TextIO
 
 _LEVELS = {
     "TRACE": 5,
@@ -15,6 +17,28 @@ _LEVELS = {
 }
 _OFF = logging.CRITICAL + 1
 _PYTHON = logging.getLogger("popart.python")
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at that moment, which tests and notebooks replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def _is_shown(logger: logging.Logger) -> bool:
+    """Whether a handler writes the logger's messages where somebody sees them at once."""
+    seen: logging.Logger | None = logger
+    while seen is not None:
+        for handler in seen.handlers:
+            if isinstance(handler, _StandardError):
+                return True
+            stream = getattr(handler, "stream", None)
+            if stream in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__) and stream:
+                return True
+        seen = seen.parent if seen.propagate else None
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +56,13 @@ class Logger:
 
         Args:
             level: TRACE, DEBUG, INFO, WARN, ERR, CRITICAL or OFF; anything else turns them off,
-                as PopART does. Where nothing shows messages yet, they go to standard error.
+                as PopART does. They go to standard error, as PopART's do, unless a handler of
+                the program's own shows them there or on standard output.
         """
         logger = logging.getLogger("popart" if self.name == "all" else f"popart.{self.name}")
         logger.setLevel(_LEVELS.get(level, _OFF))
-        if not logger.hasHandlers():
-            logging.getLogger("popart").addHandler(logging.StreamHandler())
+        if not _is_shown(logger):
+            logging.getLogger("popart").addHandler(_StandardError())
 
     def debug(self, info: str) -> None:
         """Logs a message of the caller's at DEBUG, under the module ``python``."""

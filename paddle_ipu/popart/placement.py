@@ -40,6 +40,12 @@ def check_placement(
     placed = _placed(graph)
     if virtual_graph_mode(options) == "Manual":
         _check_all_placed(placed)
+    if virtual_graph_mode(options) == "Auto" and len(placed) < ipus:
+        raise popart_exception(
+            f"[AutoVirtualGraph] Couldn't find enough splits for {ipus} IPUs. Only found "
+            f"{max(len(placed) - 1, 0)}. The program has {len(placed)} operators to place, and each "
+            "IPU needs one; take a device with fewer IPUs"
+        )
     if not options.enablePipelining:
         return {}
     automatic = virtual_graph_mode(options) == "Auto"

@@ -96,7 +96,7 @@ def test_a_name_that_only_graphcores_module_has_says_why() -> None:
 def test_loggers(caplog: pytest.LogCaptureFixture) -> None:
     logger = popart.getLogger()
     parent = logging.getLogger("popart")
-    before = parent.level
+    before, handlers = parent.level, list(parent.handlers)
     try:
         for level, shown in (
             ("WARN", ["warn", "error", "critical"]),
@@ -117,6 +117,7 @@ def test_loggers(caplog: pytest.LogCaptureFixture) -> None:
         ]
     finally:
         parent.setLevel(before)
+        parent.handlers[:] = handlers
         logging.getLogger("popart.python").setLevel(logging.NOTSET)
 
 
@@ -130,6 +131,36 @@ def test_a_logger_writes_to_standard_error_where_nothing_else_does(run_python: A
         "logger.setLevel('INFO')\n"
         "logger.info('told')\n"
         "assert sys.stderr.getvalue() == 'told\\n', sys.stderr.getvalue()\n"
+        "sys.stderr = io.StringIO()\n"
+        "logger.info('again')\n"
+        "assert sys.stderr.getvalue() == 'again\\n', sys.stderr.getvalue()\n"
+    )
+
+
+@pytest.mark.parametrize("where", ["stderr", "stdout"])
+def test_a_logger_leaves_messages_to_the_programs_own_handler(run_python: Any, where: str) -> None:
+    run_python(
+        "import io, logging, sys\n"
+        "sys.stderr, sys.stdout = io.StringIO(), io.StringIO()\n"
+        f"logging.basicConfig(format='own %(message)s', stream=sys.{where})\n"
+        "import paddle_ipu.popart as popart\n"
+        "popart.getLogger().setLevel('INFO')\n"
+        "popart.getLogger().info('told')\n"
+        "shown = sys.stderr.getvalue() + sys.stdout.getvalue()\n"
+        "assert shown == 'own told\\n', shown\n"
+    )
+
+
+def test_a_logger_shows_messages_beside_a_handler_that_keeps_them(run_python: Any) -> None:
+    run_python(
+        "import io, logging, sys\n"
+        "sys.stderr, kept = io.StringIO(), io.StringIO()\n"
+        "logging.getLogger().addHandler(logging.StreamHandler(kept))\n"
+        "import paddle_ipu.popart as popart\n"
+        "popart.getLogger('session').setLevel('INFO')\n"
+        "popart.getLogger('devicex').setLevel('INFO')\n"
+        "logging.getLogger('popart.session').info('told')\n"
+        "assert (sys.stderr.getvalue(), kept.getvalue()) == ('told\\n', 'told\\n')\n"
     )
 
 

@@ -337,6 +337,27 @@ def test_where_there_is_no_forward_only_program(settings: dict[str, Any], messag
         Net(tied=False).session(6, createImplicitPipeliningFwdOnlyProgram=True, **settings)
 
 
+def test_an_automatic_placement_needs_an_operator_for_each_ipu() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2], "x")
+    y = make.aiOnnx.abs([make.aiOnnx.neg([x])])
+    settings = options(virtualGraphMode=popart.VirtualGraphMode.Auto)
+
+    def session(ipus: int) -> None:
+        popart.InferenceSession(
+            make.getModelProto(), flow(1, {y: "All"}), device(ipus), userOptions=settings
+        )
+
+    session(2)
+    told = (
+        r"^\[AutoVirtualGraph\] Couldn't find enough splits for 4 IPUs. Only found 1. The program "
+        r"has "
+        "2 operators to place"
+    )
+    with pytest.raises(popart_exception, match=told):
+        session(4)
+
+
 def test_an_automatic_placement_has_a_stage_on_each_ipu() -> None:
     x = data(2 * 5).reshape(2, 5, 3, 2)
     automatic = {"virtualGraphMode": popart.VirtualGraphMode.Auto}
