@@ -43,7 +43,8 @@ def check_placement(
     if virtual_graph_mode(options) == "Auto" and len(placed) < ipus:
         raise popart_exception(
             f"[AutoVirtualGraph] Couldn't find enough splits for {ipus} IPUs. Only found "
-            f"{max(len(placed) - 1, 0)}. The program has {len(placed)} operators to place, and each "
+            f"{max(len(placed) - 1, 0)}. The program has {len(placed)} operators to place, and "
+            f"each "
             "IPU needs one; take a device with fewer IPUs"
         )
     if not options.enablePipelining:
