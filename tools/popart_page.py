@@ -6,6 +6,7 @@ import inspect
 from enum import Enum
 
 import paddle_ipu.popart as popart
+from paddle_ipu.popart.absent import absent_names
 from paddle_ipu.popart.older_names import OLDER
 from paddle_ipu.popart.option_effects import EFFECTS, Status
 from tools.popart_differences import DIFFERENCES
@@ -75,7 +76,11 @@ def popart_page() -> str:
     lines += ["| --- | --- | --- |", *prefixes]
     lines += ["\n## What is not there\n", "Asking for it raises `NotSupported`.\n"]
     lines += ["| name | why |", "| --- | --- |"]
-    lines += [f"| `{name}` | {why} |" for name, why in sorted(popart.NOT_HERE.items())]
+    absent = dict(popart.NOT_HERE)
+    for kind in (popart.Builder, popart.InferenceSession, popart.TrainingSession):
+        for name, why in absent_names(kind).items():
+            absent[f"{kind.__name__}.{name}"] = why
+    lines += [f"| `{name}` | {why} |" for name, why in sorted(absent.items())]
     lines.append(_OLDER)
     lines += [f"| `{name}` | {o.last} | {o.instead} |" for name, o in sorted(OLDER.items())]
     lines.append(_OPTIONS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import onnx_ir as ir
 
@@ -31,6 +32,9 @@ INPLACE_PRIORITIES = "__inplace_op_priorities"
 MATMUL_MODE = "__serialize_matmul_mode"
 MATMUL_FACTOR = "__serialize_matmul_factor"
 MATMUL_PRECISION = "__serialize_matmul_precision"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SERIALIZE_MODES = ("input_channels", "reducing_dim", "output_channels", "none")
 
@@ -79,6 +83,18 @@ def _attribute_for(node: ir.Node, name: str, value: Any) -> ir.Attr:
         if known.kind == "floats":
             return ir.AttrFloat32s(name, [])
     return attribute_of(name, value)
+
+
+def _by_either_name(method: Callable[P, R]) -> Callable[P, R]:
+    """Lets a method's nodes be given as ``nodeOutputName`` or ``nodeOutputNames``, as PopART's."""
+
+    @functools.wraps(method)
+    def called(*args: P.args, **keywords: P.kwargs) -> R:
+        if "nodeOutputNames" in keywords:
+            keywords["nodeOutputName"] = keywords.pop("nodeOutputNames")
+        return method(*args, **keywords)
+
+    return called
 
 
 class Annotations(ABC):
@@ -339,6 +355,7 @@ class Annotations(ABC):
         kind = value if nodeOutputNames is None else nodeOutputNames
         return self._scoped(RECOMPUTE, int(kind))
 
+    @_by_either_name
     def recomputeOutputInBackwardPass(
         self,
         nodeOutputName: str | Iterable[str],
@@ -348,6 +365,7 @@ class Annotations(ABC):
         names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
         self.addNodeAttribute(RECOMPUTE, int(value), names)
 
+    @_by_either_name
     def getRecomputeOutputInBackwardPass(self, nodeOutputName: str | Iterable[str]) -> bool:
         """Whether a node carries a recompute mark."""
         names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
@@ -398,6 +416,7 @@ class Annotations(ABC):
             return self.getStringNodeAttribute(PARTIALS_TYPE, {nodeOutputName})
         return "FLOAT"
 
+    @_by_either_name
     def setAvailableMemoryProportion(
         self,
         nodeOutputName: str | Iterable[str],

@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import NotSupported, popart_exception
+from paddle_ipu.popart.absent import Absent
 from paddle_ipu.popart.annotations import (
     EXCLUDE_PATTERNS,
     IMPLIED,
@@ -94,6 +95,9 @@ class Builder(Annotations):
         self.aiGraphcore = AiGraphcoreOpset1(self)
         self.aiGraphcoreOpset1 = self.aiGraphcore
         self.aiPaddleIpuOpset1 = AiPaddleIpuOpset1(self)
+
+    aiOnnxMl = Absent("ai.onnx.ml has no operators, here or there")
+    aiOnnxMlOpset1 = Absent("ai.onnx.ml has no operators, here or there")
 
     @property
     def model(self) -> ir.Model:
@@ -386,10 +390,20 @@ class Builder(Annotations):
             results.append(output)
         return results
 
-    def reshape_const(self, aiOnnx: Any, args: Sequence[str], shape: Sequence[int]) -> str:
-        """Reshapes to a constant shape."""
-        wanted = aiOnnx.constant(np.asarray(shape, dtype=np.int64))
-        return str(aiOnnx.reshape([args[0], wanted]))
+    def reshape_const(
+        self, aiOnnx: Any, args: Sequence[str], shape: Iterable[int], debugContext: str = ""
+    ) -> str:
+        """Reshapes to a constant shape.
+
+        Args:
+            aiOnnx: the operators of an opset, as ``builder.aiOnnxOpset11``.
+            args: id of the tensor.
+            shape: the new shape; -1 and 0 as in ONNX's Reshape.
+            debugContext: name of the operator.
+        """
+        numbers = np.asarray(list(shape), dtype=np.int64)
+        name = f"{debugContext}_const" if debugContext else ""
+        return str(aiOnnx.reshape([args[0], aiOnnx.constant(numbers, name)], debugContext))
 
     # Names
 

@@ -54,8 +54,9 @@ class ExchangeStrategy(_PopartEnum):
 
 
 class ReplicatedStreamMode(_PopartEnum):
-    Replicate = 0
-    Broadcast = 1
+    # Models keep these numbers.
+    Broadcast = 0
+    Replicate = 1
 
 
 class AnchorReturnTypeId(_PopartEnum):

@@ -104,7 +104,10 @@ class TensorLocationSettings(Settings):
         location: TensorLocation | TensorStorage | None = None,
         minElementsForOffChip: int = 2,
         minElementsForReplicatedTensorSharding: int = 8192,
+        *,
+        storage: TensorStorage | None = None,
     ) -> None:
+        location = storage if location is None else location
         if location is None:
             location = TensorLocation()
         elif isinstance(location, TensorStorage):
@@ -114,7 +117,7 @@ class TensorLocationSettings(Settings):
         self.minElementsForReplicatedTensorSharding = minElementsForReplicatedTensorSharding
 
 
-@dataclass
+@dataclass(init=False)
 class ExecutionPhaseSettings(Settings):
     """Execution phases and the times they move data."""
 
@@ -125,6 +128,24 @@ class ExecutionPhaseSettings(Settings):
     optimizerStateIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.OnDemand
     accumulatorIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.Preload
     schedule: ExecutionPhaseSchedule = ExecutionPhaseSchedule.Interleaving
+
+    def __init__(
+        self,
+        phases: int = 0,
+        stages: int = 2,
+        weightIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.Preload,
+        activationIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.Preload,
+        optimizerStateIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.OnDemand,
+        accumulatorIOSchedule: ExecutionPhaseIOSchedule = ExecutionPhaseIOSchedule.Preload,
+        optimizerSchedule: ExecutionPhaseSchedule = ExecutionPhaseSchedule.Interleaving,
+    ) -> None:
+        self.phases = phases
+        self.stages = stages
+        self.weightIOSchedule = weightIOSchedule
+        self.activationIOSchedule = activationIOSchedule
+        self.optimizerStateIOSchedule = optimizerStateIOSchedule
+        self.accumulatorIOSchedule = accumulatorIOSchedule
+        self.schedule = optimizerSchedule
 
 
 @dataclass

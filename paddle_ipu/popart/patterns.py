@@ -1,4 +1,7 @@
-"""PopART's graph-rewriting patterns: which are on. None changes results beyond rounding."""
+"""PopART's graph-rewriting patterns: which are on. None changes results beyond rounding.
+
+Where one that is off leaves something that PopART has no code for, ``pattern_effects.py`` says so.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,13 @@ _PROPERTIES = {
 class Patterns:
     """``Patterns()``, ``Patterns(level)`` or ``Patterns([names])`` for only those."""
 
-    def __init__(self, level: PatternsLevel | Sequence[str] = PatternsLevel.Default) -> None:
+    def __init__(
+        self,
+        level: PatternsLevel | Sequence[str] = PatternsLevel.Default,
+        *,
+        patterns: Sequence[str] | None = None,
+    ) -> None:
+        level = level if patterns is None else patterns
         self._asserts = True
         self._in_place = False
         self._priorities = False
@@ -95,7 +104,11 @@ class Patterns:
         return self._known(name) in self._enabled
 
     def enablePattern(self, name: str, value: bool) -> Patterns:
-        """Turns a pattern on or off and returns itself."""
+        """Turns a pattern on or off and returns itself.
+
+        Raises:
+            popart_exception: no such pattern, or a mandatory one is to be off.
+        """
         if name == _IN_PLACE:
             self._in_place = bool(value)
         elif name == _PRIORITIES:
@@ -103,7 +116,7 @@ class Patterns:
         elif value:
             self._enabled.add(self._known(name))
         else:
-            if self._known(name) in MANDATORY and self._asserts:
+            if self._known(name) in MANDATORY:
                 raise popart_exception(f"Pattern '{name}' is mandatory and cannot be disabled")
             self._enabled.discard(name)
         return self

@@ -111,18 +111,20 @@ class SessionRuns(SessionWeights):
                 ) from error
         return arrays
 
-    def setRandomSeed(self, seed: int) -> None:
+    def setRandomSeed(self, seedValue: int) -> None:
         """Makes random operators repeat from here on.
 
         Args:
-            seed: an unsigned number of 64 bits.
+            seedValue: an unsigned number of 64 bits.
 
         Raises:
             popart_exception: it is none.
         """
-        if not 0 <= seed < 2**64:
-            raise popart_exception(f"a random seed is a number from 0 to 2**64 - 1, got {seed}")
-        self._executable.seed = int(seed)
+        if not 0 <= seedValue < 2**64:
+            raise popart_exception(
+                f"a random seed is a number from 0 to 2**64 - 1, got {seedValue}"
+            )
+        self._executable.seed = int(seedValue)
 
     def getRandomSeed(self) -> int:
         """The seed of the next micro-batch; setting it continues with the same random numbers."""
@@ -143,7 +145,7 @@ class SessionRuns(SessionWeights):
         seed = self.getRandomSeed()
         return [seed & _WORD, seed >> 32]
 
-    def setRNGState(self, state: Collection[int]) -> None:
+    def setRNGState(self, rngValue: Collection[int]) -> None:
         """Restores what ``getRNGState`` returned, in this or another process.
 
         Does nothing with synthetic data.
@@ -153,7 +155,7 @@ class SessionRuns(SessionWeights):
                 that are not two unsigned 32-bit numbers.
         """
         self._require_rng_state("set", "setRngStateFromHost")
-        words = [int(word) for word in state]
+        words = [int(word) for word in rngValue]
         if self._synthetic:
             return
         if len(words) != 2 or not all(0 <= word <= _WORD for word in words):

@@ -18,12 +18,14 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
+from paddle_ipu.popart.absent import Absent
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.popart.pattern_effects import check_pattern_effects
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
 from paddle_ipu.popart.program import (
@@ -63,8 +65,9 @@ from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.pipeline import rewrite
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
+from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.recomputation import Recomputation
-from paddle_ipu.xla.step.step_program import Anchor, StepProgram, of_tensor
+from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram, of_tensor
 
 _LOGGER = logging.getLogger("popart.devicex")
 
@@ -72,8 +75,16 @@ Model = ir.Model | bytes | str
 """A builder's model, by reference; a serialised one; or the name of a file."""
 
 
+_OF_IR = "there is no intermediate representation as PopART's C++ has it"
+_OF_POPXL = "PopXL's own sessions use it, and there is no PopXL here"
+
+
 class Session(SessionRuns, SessionExecutables, SessionReports):
     """What inference and training sessions share."""
+
+    getIr = Absent(_OF_IR)
+    _serializeIr = Absent(_OF_IR)
+    getSerializedGraph = Absent("no Poplar makes a graph that could be serialised")
 
     def __init__(
         self,
@@ -99,7 +110,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         self._is_paddles = paddleProgram is not None
         self._paddle = paddleProgram or PaddleProgram()
         self._differentiated: set[str] = set()
-        (patterns or Patterns()).check()
+        self._patterns = patterns or Patterns()
+        self._patterns.check()
         model = load_model(fnModel, inputShapeInfo)
         self._model, self._graph = model, model.graph
         self._broadcast = broadcast_inputs(model)
@@ -240,7 +252,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             loadEngine: also do what `loadEngineAndConnectStreams` does.
 
         Raises:
-            popart_exception: an operator is on a virtual graph that the device has not.
+            popart_exception: an operator is on a virtual graph that the device has not; a pattern
+                is off that would replace what PopART has no code for.
             popart_runtime_error: an engine is to be loaded on a device that is not there.
             OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
@@ -261,7 +274,15 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if loadEngine and self._prepared:
             self.loadEngineAndConnectStreams()
 
+    def _check_patterns(self) -> None:
+        updater = self._executable.program.updater
+        anchors = self.dataFlow.anchors()
+        wanted = {of_tensor(anchor) for anchor in anchors if anchor.startswith(GRADIENT_PREFIX)}
+        wanted.update(() if updater is None else updater.weights)
+        check_pattern_effects(self._graph, self._patterns, self._differentiated, wanted)
+
     def _prepare(self) -> None:
+        self._check_patterns()
         if self._options.compileEngine:
             self._check_memory()
             self._write_auto_report()
@@ -369,6 +390,13 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
 class InferenceSession(Session):
     """Runs a program forward. Arguments and their order are PopART's, but for the last."""
 
+    fromIr = Absent(_OF_IR)
+    copyDeviceWeightsToHost = Absent(f"{_OF_POPXL}; weightsToHost does that")
+    markHostWeightsInSync = Absent(_OF_POPXL)
+    markHostWeightsOutOfSync = Absent(_OF_POPXL)
+    areHostWeightsInSync = Absent(_OF_POPXL)
+    setEngineIsLoaded = Absent(_OF_POPXL)
+
     def __init__(
         self,
         fnModel: Model,
@@ -385,6 +413,12 @@ class InferenceSession(Session):
             fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name,
             paddleProgram,
         )  # fmt: skip
+
+    def checkInplacingAmbiguity(self) -> None:
+        """Checks that no result depends on the order of operators that work in place.
+
+        None does: XLA sees to it that what is still read is not overwritten.
+        """
 
     def getAllTensorIds(self) -> set[str]:
         """Ids of the main graph's tensors."""
@@ -417,6 +451,18 @@ class TrainingSession(Session):
             fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name,
             paddleProgram, loss, optimizer,
         )  # fmt: skip
+
+    connectStreamToCallback = Absent("there are no Poplar streams to connect; use PyStepIOCallback")
+
+    def updateEngineCache(self) -> None:
+        """Looks for programs in the executable cache, as every ``prepareDevice`` does anyway.
+
+        Raises:
+            CacheError: with ``enableEngineCaching``, ``cachePath`` cannot be used.
+        """
+        options = self._options
+        if options.enableEngineCaching and options.cachePath:
+            ExecutableCache(options.cachePath)
 
     def getTensorIds(self) -> set[str]:
         """Ids of the main graph's tensors, those of gradients left out."""

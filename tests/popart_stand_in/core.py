@@ -63,7 +63,7 @@ _ENUMS = {
     "RecomputeType": "Undefined Checkpoint Recompute Recomputed",
     "ReductionType": "Sum Mean NoReduction",
     "ScatterReduction": "Sum Max Min Mul NoReduction",
-    "ReplicatedStreamMode": "Replicate Broadcast",
+    "ReplicatedStreamMode": "Broadcast Replicate",
     "ReplicatedTensorSharding": "Off On",
     "SGDAccumulatorAndMomentum": "Combined Separate",
     "SubgraphCopyingStrategy": "OnEnterAndExit JustInTime",

@@ -14,6 +14,7 @@ import pytest
 import paddle_ipu.popart as popart
 from paddle_ipu.errors import NotSupported, popart_exception
 from paddle_ipu.popart import enums, names
+from paddle_ipu.popart.absent import absent_names
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
 # Written elsewhere and not part of the graph half.
@@ -200,3 +201,36 @@ def test_the_operators_that_only_a_builder_has() -> None:
     missing = popart.getUnsupportedOperations(11)
     assert missing and not set(missing) & set(popart.getSupportedOperations(True))
     assert {named.domain for named in missing} == {"ai.onnx"}
+
+
+def test_what_classes_do_not_have_is_said_by_name() -> None:
+    for kind, known in (
+        (popart.Builder, "aiOnnxMl"),
+        (popart.InferenceSession, "fromIr"),
+        (popart.TrainingSession, "connectStreamToCallback"),
+    ):
+        names = absent_names(kind)
+        assert known in names
+        for name, why in names.items():
+            assert not hasattr(kind, name)
+            with pytest.raises(NotSupported, match=f"'{kind.__name__}' does not have '{name}': "):
+                getattr(kind, name)
+            assert why
+
+
+def test_arguments_have_the_names_that_they_have_in_popart() -> None:
+    builder = popart.Builder()
+    assert popart.Patterns(patterns=["PostNRepl"]).isPatternEnabled("PostNRepl")
+    off_chip = popart.TensorStorage.OffChip
+    assert popart.TensorLocationSettings(storage=off_chip).location.storage is off_chip
+    batch = popart.ExecutionPhaseSchedule.Batch
+    assert popart.ExecutionPhaseSettings(optimizerSchedule=batch).schedule is batch
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), "x")
+    y = builder.aiOnnx.add([x, x])
+    builder.recomputeOutputInBackwardPass(nodeOutputNames={y})
+    assert builder.getRecomputeOutputInBackwardPass(nodeOutputNames={y})
+    z = builder.aiOnnx.matmul([x, y])
+    builder.setAvailableMemoryProportion(nodeOutputNames={z}, availableMemoryProportion=0.5)
+    assert builder.getFloatNodeAttribute("__available_memory", {z}) == 0.5
+    flat = builder.reshape_const(builder.aiOnnx, [y], shape=range(2, 3), debugContext="flat")
+    assert builder.getTensorShape(flat) == [2]

@@ -207,6 +207,8 @@ def test_input_settings() -> None:
     assert settings.tileSet() is TileSet.IO
     assert settings.exchangeStrategy() is ExchangeStrategy.OverlapLoops
     assert settings.replicatedStreamMode() is ReplicatedStreamMode.Replicate
+    # The numbers that models keep.
+    assert int(ReplicatedStreamMode.Replicate) == 1
     broadcast = InputSettings(ReplicatedStreamMode.Broadcast)
     assert broadcast.replicatedStreamMode() is ReplicatedStreamMode.Broadcast
     assert broadcast.tileSet() is TileSet.Compute

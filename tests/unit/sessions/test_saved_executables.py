@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 
 from paddle_ipu import popart
-from paddle_ipu.errors import popart_exception, popart_runtime_error
+from paddle_ipu.errors import CacheError, popart_exception, popart_runtime_error
 from paddle_ipu.xla.step import stored_step
 from tests.unit.sessions.session_programs import (
     Linear,
@@ -321,3 +321,24 @@ def test_a_loaded_executable_is_saved_again(tmp_path: Path) -> None:
     last.prepareDevice()
     last.weightsFromHost()
     run(last, {"x": micro_batches(1)[0]})
+
+
+def test_the_executable_cache_is_looked_at_again(tmp_path: Path) -> None:
+    session = _training(settings=options(enableEngineCaching=True, cachePath=str(tmp_path)))
+    session.updateEngineCache()
+    session.prepareDevice()
+    assert session.executableOrigin() == "compiled"
+    other = _training(settings=options(enableEngineCaching=True, cachePath=str(tmp_path)))
+    other.updateEngineCache()
+    other.prepareDevice()
+    assert other.executableOrigin() == "loaded"
+    tmp_path.chmod(0o777)
+    with pytest.raises(CacheError, match="can be written by other users"):
+        other.updateEngineCache()
+    _training().updateEngineCache()
+
+
+def test_nothing_is_done_in_place_in_a_way_that_shows() -> None:
+    session = _inference(Linear())
+    session.prepareDevice()
+    session.checkInplacingAmbiguity()
