@@ -32,6 +32,36 @@ Names of PopART 2.0 to 3.3 that 3.4 does not have any more:
 | name | up to | now |
 | --- | --- | --- |"""
 
+_GROUPS = """
+## Weights that differ between groups of replicas
+
+`Builder.addInitializedInputTensor(array, variableSettings, name)` makes such a weight. Its array
+has an entry for each group, `[groups, *shape]`; where the session has one group, it has the
+weight's own shape. Four replicas, of which two and two train a weight of their own:
+
+```python
+group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+w = builder.addInitializedInputTensor(np.stack([w0, w1]), popart.VariableSettings(group), "w")
+```
+
+- **Shapes**: how many groups there are follows from the session's replicas, so the tensor, and
+  what is computed of it, has no shape before a session has the model; `getTensorShape` of the
+  weight gives its array's. On a replica it is `shape`: `Session.getInfo` says so.
+- **Training**: a group's gradients are added over its own replicas and micro-batches, and each
+  group has optimizer state of its own, so with gradients that are summed a group trains as if it
+  were alone. PopART divides by the number of all replicas nevertheless, and so does this: with
+  `Mean` and `Post` a group's step is as many times smaller as there are groups (`Running`
+  averages over the group), and SGD's `Combined` velocity with accumulation is divided by the
+  groups in each update.
+- **Reading**: `readWeights` gives the values of each group's first replica, `[groups, *shape]`,
+  with `AllReplicas` those of every replica, `[replicas, *shape]`; optimizer state is read as its
+  weight is. `AllReduceReplicas` is `OnePerGroup`, as in PopART. `writeWeights`, `modelToHost`
+  and `resetHostWeights` have one entry for each group always; a saved model keeps the settings.
+- **Refused**: settings with a stride, which no model keeps, as in PopART; `ClipNormSettings` of
+  such a weight; a `PaddleOptimizer`; replicas over several processes; sharding over replicas
+  that do not share the values.
+"""
+
 _OPTIONS = """
 ## What a session option does
 
@@ -83,6 +113,7 @@ def popart_page() -> str:
     lines += [f"| `{name}` | {why} |" for name, why in sorted(absent.items())]
     lines.append(_OLDER)
     lines += [f"| `{name}` | {o.last} | {o.instead} |" for name, o in sorted(OLDER.items())]
+    lines.append(_GROUPS.rstrip())
     lines.append(_OPTIONS)
     for status in Status:
         rows = sorted((name, e.meaning) for name, e in EFFECTS.items() if e.status is status)

@@ -21,7 +21,7 @@ from paddle_ipu.errors import FetchError, InvalidProgramError, ModelFileError
 from paddle_ipu.ops.translate import Translation
 from paddle_ipu.passes.extract_forward import GRADIENT_PREFIX
 from paddle_ipu.passes.pass_base import Compilation
-from paddle_ipu.popart.graph_types import INLINE_LIMIT, number_names_in_file, written_model
+from paddle_ipu.popart.graph_types import INLINE_LIMIT, complete_file, written_model
 from paddle_ipu.popart.standard_operators import OPSET, not_standard
 
 _SMALL = 1024
@@ -265,7 +265,7 @@ def write(exported: ExportedModel, target: Path, external_data_from: int) -> Exp
         with written_model(target) as (place, name):
             data = name if outside else None
             ir.save(model, place, external_data=data, size_threshold_bytes=_SMALL)
-            number_names_in_file(place)
+            complete_file(place)
             onnx.checker.check_model(str(place), full_check=data is None)
     except OSError as error:
         raise ModelFileError(

@@ -81,14 +81,13 @@ _NAMES_BY_MODULE = {
         getUnsupportedOperations
     """,
     "paddle_ipu.popart.tensorinfo": "TensorInfo",
+    "paddle_ipu.popart.variable_settings": "VariableSettings",
 }
 
 NOT_HERE = {
     "DebugContext": "what is built is named by a text, and its place in the script is found",
     "DebugInfo": "what is built is named by a text, and its place in the script is found",
     "SourceLocation": "what is built is named by a text, and its place in the script is found",
-    "VariableSettings": "replicas share their weights; groups with weights of their own are not "
-    "supported",
     "OutOfMemoryError": "a session raises OutOfMemoryException; a result that says it is C++'s",
     "NumIOTiles": "SessionOptions.numIOTiles is a number",
     "AttributeContextManager": "Builder's contexts are Python's own; use them in a with statement",

@@ -49,6 +49,7 @@ from paddle_ipu.popart.options import InputSettings
 from paddle_ipu.popart.schema import NEWEST_OPSETS, OpSchema, schema_of
 from paddle_ipu.popart.subgraphs import FROM_PARENT
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
+from paddle_ipu.popart.variable_settings import VariableSettings, grouped_weights
 
 _DEFAULT_ONNX_OPSET = 10
 # The ONNX IR version that PopART writes with ai.onnx opsets up to 8; with later ones it is 4.
@@ -86,7 +87,10 @@ class Builder(Annotations):
             self._model = ir.Model(graph, ir_version=4)
         else:
             self._model = read_model(modelProtoOrFilename)
-            type_graph(self._model.graph)
+            grouped = grouped_weights(self._model)
+            for name in grouped:
+                self._model.graph.initializers[name].shape = None
+            type_graph(self._model.graph, grouped)
             self._adopt()
         self._graph = self._model.graph
         for domain, version in {**(opsets or {}), **self._graph.opset_imports}.items():
@@ -236,9 +240,31 @@ class Builder(Annotations):
     def addInitializedInputTensor(
         self,
         initVal: Array,
+        variableSettings: VariableSettings | str | None = None,
         debugContext: str = "",
     ) -> str:
-        """Adds a variable: a graph input and initializer that keeps `initVal` by reference."""
+        """Adds a variable: a graph input and initializer that keeps `initVal` by reference.
+
+        ``addInitializedInputTensor(initVal, debugContext="")`` or
+        ``addInitializedInputTensor(initVal, variableSettings, debugContext="")``. Where the
+        settings make several groups of a session's replicas, `initVal` has an entry for each group,
+        [groups, *shape]. How many there are is known only there: until then the tensor, and what is
+        computed of it, has no shape.
+
+        Raises:
+            TypeError: other arguments.
+            popart_exception: settings with a stride, which a model cannot keep, or in a subgraph.
+        """
+        settings, label = variableSettings, debugContext
+        if isinstance(variableSettings, str) and not label:
+            settings, label = None, variableSettings
+        if not isinstance(label, str) or not isinstance(settings, (VariableSettings, type(None))):
+            raise TypeError(
+                "addInitializedInputTensor(): incompatible function arguments. It takes (initVal: "
+                "numpy.ndarray, debugContext: str = '') or (initVal: numpy.ndarray, "
+                "variableSettings: VariableSettings, debugContext: str = ''), got "
+                f"({type(initVal).__name__}, {variableSettings!r}, {debugContext!r})"
+            )
         if not isinstance(initVal, (np.ndarray, np.generic)):
             raise TypeError(
                 "addInitializedInputTensor(): incompatible function arguments: initVal must be a "
@@ -247,10 +273,23 @@ class Builder(Annotations):
         array = np.asarray(initVal)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        value = self._input(TensorInfo(array), debugContext or "init_input")
+        if settings is not None:
+            settings.getSharedVariableDomain()
+            if self._parent is not None:
+                raise popart_exception(
+                    f"addInitializedInputTensor('{label}') of a subgraph has {settings!r}: "
+                    "VariableSettings are of the weights of the main graph. Add it there, and give "
+                    "it to the subgraph as an input"
+                )
+        value = self._input(TensorInfo(array), label or "init_input")
         value.const_value = ir.Tensor(array, name=value.name)
         self._graph.register_initializer(value)
-        return str(value.name)
+        name = str(value.name)
+        if settings is not None:
+            self._model.metadata_props.update(settings.metadata(name))
+            if name in grouped_weights(self._model):
+                value.shape = None
+        return name
 
     def addOutputTensor(self, outputName: str) -> None:
         """Makes a tensor an output of the graph."""
@@ -470,9 +509,12 @@ class Builder(Annotations):
         return node
 
     def info(self, tensor_id: str) -> TensorInfo:
-        """The static type of a tensor."""
+        """The static type of a tensor; of a weight whose shape is open, that of its array."""
         value = self._find(tensor_id)
         info = None if value is None else info_of(value)
+        if value is not None and info is None and value.const_value is not None:
+            array = value.const_value
+            info = TensorInfo.of(array.dtype, tuple(array.shape.numpy()))
         if info is None:
             raise popart_exception(
                 f"{tensor_id} is not an known tensor. Must be one of "

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.external_data import save_externally
 from paddle_ipu.popart.graph_types import model_bytes, read_model
+from paddle_ipu.popart.variable_settings import grouped_weights
 
 _TRAINED_NORM_OUTPUTS = 5
 _INT32 = np.iinfo(np.int32)
@@ -92,6 +93,11 @@ class GraphTransformer:
         for name in names:
             if name not in self._graph.initializers:
                 raise popart_exception(f"TensorId {name} not in the model initalizers")
+            if name in grouped_weights(self._model):
+                raise popart_exception(
+                    f"The initializer '{name}' differs between groups of replicas by its "
+                    "VariableSettings, and a Constant is the same on all"
+                )
         made = []
         for name in dict.fromkeys(names):
             value = self._graph.initializers.pop(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -51,21 +51,23 @@ def infer_outputs(
 ) -> Sequence[TensorInfo | None]:
     """The types of a node's outputs, None where they depend on types that are still open.
 
-    The inputs of a subgraph may have no type until an operator runs it.
+    The inputs of a subgraph may have no type until an operator runs it, and a weight that differs
+    between groups of replicas has none until a session knows how many replicas there are.
 
     Raises:
         popart_exception: the inputs do not fit, or one comes of an operator without a schema.
     """
     attributes = list(attributes)
     infos = [None if value is None else info_of(value) for value in inputs]
-    untyped = [value for value in inputs if value is not None and info_of(value) is None]
-    for value in untyped:
+    for value in inputs:
+        if value is None or info_of(value) is not None:
+            continue
         producer = value.producer()
         if producer is not None and schema_of_node(producer) is None:
             raise popart_exception(
                 f"{schema.identifier}: the shape of its input '{value.name}' is not known"
             )
-    if untyped or any(map(_gives_open_types, attributes)):
+    if _is_open(inputs, attributes):
         return [None] * len(output_ids)
     ids = ["" if value is None else str(value.name) for value in inputs]
     plain = {attribute.name: attribute.value for attribute in attributes}
@@ -100,6 +102,13 @@ def infer_outputs(
     return found
 
 
+def _is_open(inputs: Sequence[ir.Value | None], attributes: Iterable[ir.Attr]) -> bool:
+    """Whether the type of something that an operator reads, or its subgraphs give, is open."""
+    if any(value is not None and info_of(value) is None for value in inputs):
+        return True
+    return any(map(_gives_open_types, attributes))
+
+
 def _gives_open_types(attribute: ir.Attr) -> bool:
     """Whether an attribute is a subgraph that gives tensors whose type is open."""
     if attribute.type != ir.AttributeType.GRAPH:
@@ -113,14 +122,22 @@ def fill_types(node: ir.Node, schema: OpSchema) -> None:
     schema.check_arity(len(node.inputs), len(names))
     infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
     for value, info in zip(node.outputs, infos, strict=False):
-        if info is None:
-            continue
-        value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
+        if info is not None:
+            value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
+        elif _is_open(node.inputs, node.attributes.values()):
+            value.shape = None
 
 
-def type_graph(graph: ir.Graph) -> None:
-    """Infers the types of an imported graph's tensors, node by node, those of subgraphs first."""
+def type_graph(graph: ir.Graph, open_weights: Collection[str] = ()) -> None:
+    """Infers the types of an imported graph's tensors, node by node, those of subgraphs first.
+
+    Args:
+        graph: it.
+        open_weights: initializers whose shape is not that of their array, but what they have.
+    """
     for value in (*graph.inputs, *graph.initializers.values()):
+        if value.name in open_weights:
+            continue
         if value.const_value is not None and value.shape is None:
             value.shape = ir.Shape(list(value.const_value.numpy().shape))
             value.type = ir.TensorType(value.const_value.dtype)
@@ -294,7 +311,7 @@ def _data_files_of(path: Path) -> set[str]:
 def _write(model: ir.Model, target: Path, data: str) -> None:
     if weights_in(model) > INLINE_LIMIT:
         ir.save(model, target, external_data=data)
-        number_names_in_file(target)
+        complete_file(target)
         return
     target.write_bytes(model_bytes(model))
 
@@ -309,11 +326,26 @@ def weights_in(model: ir.Model) -> int:
     )
 
 
-def number_names_in_file(path: Path) -> None:
-    """:func:`number_equal_names` in a file, whose weights may be in another."""
+def complete_file(path: Path) -> None:
+    """Completes a model in a file, whose weights may be in another, as :func:`model_bytes` does."""
     proto = onnx.load(str(path), load_external_data=False)
-    number_equal_names(proto.graph)
+    _complete(proto.graph)
     path.write_bytes(proto.SerializeToString())
+
+
+def _complete(graph: onnx.GraphProto) -> None:
+    """Gives a graph what ONNX asks for: nodes with names of their own, and inputs with shapes.
+
+    A weight without one, as it differs between groups of replicas, has that of its array.
+    """
+    number_equal_names(graph)
+    dims = {tensor.name: tensor.dims for tensor in graph.initializer}
+    for value in graph.input:
+        kind = value.type.tensor_type
+        if value.name in dims and not kind.HasField("shape"):
+            kind.shape.SetInParent()
+            for dim in dims[value.name]:
+                kind.shape.dim.add().dim_value = dim
 
 
 @contextmanager
@@ -410,7 +442,7 @@ def _without_lone_nodes(graph: onnx.GraphProto) -> None:
 def model_bytes(model: ir.Model) -> bytes:
     """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
     proto = ir.serde.serialize_model(model)
-    number_equal_names(proto.graph)
+    _complete(proto.graph)
     for tensor in proto.graph.initializer:
         _write_as_numbers(tensor)
     return bytes(proto.SerializeToString())

@@ -75,6 +75,9 @@ _TABLE = {
         "globalReplicaOffset": "The first replica of this process; it has to be the one it is.",
         "hardwareInstrumentations": "Which counters `getCycleCount` knows.",
         "instrumentWithHardwareCycleCounter": "`getCycleCount` predicts cycles.",
+        "tensorLocationSettingsOverride":
+            "Shards of a weight on replicas that do not share its values are refused; else it is "
+            "for hardware.",
     },
     Status.COST: {
         "accumulatorTensorLocationSettings": "Where accumulators are kept, in predictions.",
@@ -151,7 +154,6 @@ _TABLE = {
         "strictOpVersions": "An operator has to be of its operator set's version.",
         "subgraphCopyingStrategy": "When inputs of called graphs are copied.",
         "swapLimitScheduler": "How often the scheduler may swap.",
-        "tensorLocationSettingsOverride": "Where some tensors are kept.",
         "throwIfLog2ScaleTensorNotInRange":
             "A float8 scale beyond -32 to 31 ends a run; there is no float8 here.",
         "timeLimitScheduler": "How many seconds the scheduler may take.",

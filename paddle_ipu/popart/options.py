@@ -32,6 +32,7 @@ from paddle_ipu.popart.enums import (
     TileSet,
     VirtualGraphMode,
 )
+from paddle_ipu.popart.replica_grouping import ReplicaGrouping
 from paddle_ipu.popart.settings_base import Settings, StringMap, default_of
 
 LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
@@ -48,6 +49,21 @@ class CommGroup(Settings):
 
     type: CommGroupType = CommGroupType.All
     replicaGroupSize: int = 0
+
+    def toReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
+        """The groups of so many replicas.
+
+        Raises:
+            popart_exception: the size does not divide the replicas.
+        """
+        stride, size = 1, self.replicaGroupSize
+        if self.type is CommGroupType.All:
+            size = numReplicas
+        elif self.type is CommGroupType.Ungrouped:
+            size = 1
+        elif self.type is CommGroupType.Orthogonal:
+            stride = numReplicas // max(1, size)
+        return ReplicaGrouping(numReplicas, stride, size)
 
 
 @dataclass(init=False)

@@ -20,6 +20,7 @@ from paddle_ipu.popart.op_schema import NO_GRADIENT
 from paddle_ipu.popart.options import LOSS_SCALE_COUNTER, LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
+from paddle_ipu.popart.variable_settings import VariableSettings, grouped_weights
 
 _DEVICE_DTYPES = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 _NOT_ON_DEVICES = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
@@ -33,17 +34,20 @@ _RUNNING_STATISTICS = (3, 4)
 _WRITTEN_STATISTICS = (1, 2)
 
 
-def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
+def load_model(model: Any, shapes: InputShapeInfo | None = None, replicas: int = 1) -> ir.Model:
     """The model behind bytes, a file name or a builder's model; every tensor is typed.
 
-    A builder's model is taken as it is, by reference.
+    A builder's model is taken as it is, by reference, or, where weights differ between groups of
+    replicas, as a copy that is typed as on a replica.
 
     Args:
         model: a serialised ModelProto, the name of an ONNX file, or ``builder.model``.
         shapes: types of the graph inputs whose shape the model leaves open.
+        replicas: of the session.
 
     Raises:
         popart_exception: an input whose shape is not known, or an invalid model.
+        popart_internal_exception: a weight's array has not one entry for each group of replicas.
         TypeError: something else than a model.
     """
     if isinstance(model, (bytes, str, Path)):
@@ -55,7 +59,12 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
             "expected a model as bytes, as a file name or as onnx_ir.Model, got "
             f"{type(model).__name__}"
         )
+    grouped = grouped_weights(loaded)
+    if grouped and loaded is model:
+        loaded = model.clone()
     graph = loaded.graph
+    for name, settings in grouped.items():
+        _type_as_on_replica(graph.initializers[name], settings, replicas)
     _refuse_unimplemented(graph)
     _refuse_reserved_names(graph)
     _refuse_many_blocks(graph)
@@ -74,11 +83,19 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None) -> ir.Model:
         _refuse_negative_dimensions(name, info.dims)
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
-        type_graph(graph)
+        type_graph(graph, grouped)
     _refuse_open_types(graph)
     _refuse_element_types(graph)
     _refuse_vast_tensors(graph)
     return loaded
+
+
+def _type_as_on_replica(weight: ir.Value, settings: VariableSettings, replicas: int) -> None:
+    """Gives a weight the shape that it has on each of so many replicas."""
+    array, name = weight.const_value, str(weight.name)
+    assert array is not None
+    weight.type = ir.TensorType(array.dtype)
+    weight.shape = ir.Shape(settings.shapeOnReplica(array.shape.numpy(), replicas, name))
 
 
 def _refuse_open_types(graph: ir.Graph) -> None:
@@ -395,7 +412,7 @@ def model_with(
         doc_string=source.doc_string,
         metadata_props=dict(source.metadata_props),
     )
-    initializers = model.graph.initializers
+    grouped, initializers = grouped_weights(model), model.graph.initializers
     for name, given in arrays.items():
         array = np.asarray(given)
         value = initializers.get(name)
@@ -410,4 +427,7 @@ def model_with(
             shape, kind = ir.Shape(array.shape), ir.TensorType(tensor.dtype)
             value = initializers[name] = ir.Value(name=name, shape=shape, type=kind)
         value.const_value = tensor
+        if name in grouped:
+            # As in the builder's model: what it has on a replica is not known there.
+            value.shape = None
     return model

@@ -221,8 +221,9 @@ class SessionExecutables(SessionWeights):
         if self._uploaded and not self._synthetic:
             executable.upload_initial_state()
             held = {**executable.host_weights, **executable.state}
-            return {name: np.asarray(array) for name, array in held.items()}
-        kinds = dict(executable.program.weights)
+            return {name: executable.given(name, np.asarray(a)) for name, a in held.items()}
+        program = executable.program
+        kinds = {name: program.given(name) for name in program.weights}
         for name in self._host:
             if executable.has_state(name):
                 kinds[name] = executable.state_kind(name)

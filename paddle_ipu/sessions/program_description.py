@@ -48,7 +48,7 @@ def describe(
         "option": values,
         "optimizer": _optimizer(optimizer),
         "input": {name: str(kind) for name, kind in program.inputs.items()},
-        "weight": {name: str(kind) for name, kind in program.weights.items()},
+        "weight": {name: _weight(program, name) for name in program.weights},
         "anchor": {name: repr(flow.art(name)) for name in flow.anchors()},
         "operator": {
             str(node.outputs[0].name if node.outputs else node.name): _operator(node)
@@ -80,6 +80,12 @@ def differences(saved: object, own: Description) -> list[str]:
 def _short(text: object) -> str:
     words = "not there" if text is None else str(text)
     return words if len(words) <= 200 else words[:200] + "..."
+
+
+def _weight(program: StepProgram, name: str) -> str:
+    values = program.replica_values.get(name)
+    shared = "" if values is None else f", by replica of the groups {values.groups}"
+    return f"{program.given(name)}{shared}"
 
 
 def _operator(node: ir.Node) -> str:

@@ -279,7 +279,7 @@ class SessionRuns(SessionWeights):
         program = self._executable.program
         first = not self._io_checked
         if first:
-            io.check_inputs(program.inputs)
+            io.check_inputs(str(value.name) for value in self._graph.inputs)
         feeds = {}
         for name, (shape, dtype) in program.inputs.items():
             details = self._details(shape) if first else ""

@@ -59,6 +59,7 @@ from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.runs import SessionRuns
 from paddle_ipu.sessions.updater import updater_of
+from paddle_ipu.sessions.weight_groups import replica_values
 from paddle_ipu.xla import process
 from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
@@ -112,7 +113,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         self._differentiated: set[str] = set()
         self._patterns = patterns or Patterns()
         self._patterns.check()
-        model = load_model(fnModel, inputShapeInfo)
+        replicas = self._options.getGlobalReplicationFactor()
+        model = load_model(fnModel, inputShapeInfo, replicas)
         self._model, self._graph = model, model.graph
         self._broadcast = broadcast_inputs(model)
         self._tensors = tensors_of(self._graph)
@@ -143,6 +145,9 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_recomputation(self._graph, options)
         check_excluded_patterns(self._graph)
         replicas = self.replicationFactor
+        self._replica_values = replica_values(
+            self._model, options, replicas, self._instances, training
+        )
         self._stages = check_placement(
             self._graph, options, self.dataFlow, training, ipus // replicas
         )
@@ -173,7 +178,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if self._loss is not None:
             updater = updater_of(
                 self._optimizer, self._graph, writes, self._differentiated, options,
-                self.accumulationFactor, replicas * self._instances,
+                self.accumulationFactor, replicas * self._instances, self._replica_values,
             )  # fmt: skip
         state = saved_state(self._graph)
         kinds = {
@@ -185,7 +190,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         precision = Precision.of(options)
         program = InferenceGraph(
             self._graph,
-            weights,
+            weights.keys() - self._replica_values.keys(),
             [of_tensor(anchor) for anchor in self.dataFlow.anchors()],
             checks_floats=bool(options.enableFloatingPointChecks),
             is_replicated=replicas > 1,
@@ -206,7 +211,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         return Executable(
             StepProgram(
                 graph=program.graph,
-                inputs=kinds,
+                inputs={name: kind for name, kind in kinds.items() if self._is_read(name)},
                 weights=weights,
                 writes=writes,
                 anchors=tuple(anchors),
@@ -214,6 +219,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 batches_per_step=self.dataFlow.batchesPerStep(),
                 accumulation_factor=self.accumulationFactor,
                 replicas=replicas,
+                replica_values=self._replica_values,
                 instances=self._instances,
                 broadcast=self._broadcast.intersection(kinds) if replicas > 1 else frozenset(),
                 mean=mean,
@@ -233,6 +239,11 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             kernels=self._paddle.kernels,
             operand_ranges=self._paddle.operand_ranges,
         )
+
+    def _is_read(self, name: str) -> bool:
+        """Whether an operator reads a tensor, or a run does."""
+        fetched = (self._loss, *map(of_tensor, self.dataFlow.anchors()))
+        return name in fetched or bool(self._tensors[name].uses())
 
     def _automatic_loss_scaling(self) -> AutomaticLossScaling | None:
         options = self._options
@@ -310,8 +321,9 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         self._prepared = True
 
     def _upload_initialisers(self) -> list[str]:
-        kinds = self._executable.program.weights
-        arrays = {n: self._host_array(n, *kinds[n]) for n in self._host if n in kinds}
+        program = self._executable.program
+        names = [name for name in self._host if name in program.weights]
+        arrays = {name: self._host_array(name, *program.given(name)) for name in names}
         self._executable.upload(arrays, {})
         return list(arrays)
 

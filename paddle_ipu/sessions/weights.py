@@ -69,7 +69,7 @@ class SessionWeights(SessionEngine):
         names = [name for name in self._host if name not in self._same_on_device]
         states = [name for name in names if name not in kinds and executable.has_state(name)]
         executable.upload(
-            {n: self._host_array(n, *kinds[n]) for n in names if n in kinds},
+            {n: self._host_array(n, *executable.program.given(n)) for n in names if n in kinds},
             {n: self._host_array(n, *executable.state_kind(n)) for n in states},
         )
         self._known_state.update(states)
@@ -110,7 +110,12 @@ class SessionWeights(SessionEngine):
 
     def _host_array(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
         initializer = self._graph.initializers.get(name)
-        return narrowed(np.asarray(self._host[name]), dtype, initializer).reshape(shape)
+        return narrowed(self._given(name), dtype, initializer).reshape(shape)
+
+    def _given(self, name: str) -> Array:
+        """A host's array as it is uploaded and saved, of a snapshot too."""
+        array = np.asarray(self._host[name])
+        return self._executable.given(name, array) if name in self._fetched else array
 
     def weightsToHost(self) -> None:
         """Takes a snapshot of weights and optimizer state for ``readWeights``.
@@ -228,7 +233,8 @@ class SessionWeights(SessionEngine):
             popart_runtime_error: a tensor that this session does not have, or of another type.
         """
         self._refuse_constant_weights("resetHostWeights")
-        for name, value in load_model(modelProtoOrFilename).graph.initializers.items():
+        model = load_model(modelProtoOrFilename, None, self._options.getGlobalReplicationFactor())
+        for name, value in model.graph.initializers.items():
             known = name in self._executable.program.weights or self._executable.has_state(name)
             if not known and ignoreWeightsInModelWithoutCorrespondingHostWeight:
                 continue
@@ -246,10 +252,10 @@ class SessionWeights(SessionEngine):
             )
 
     def _replace(self, name: str, array: Array) -> None:
-        kind = self._executable.program.weights.get(name)
-        if kind is None and not self._executable.has_state(name):
+        program, has_state = self._executable.program, self._executable.has_state(name)
+        if name not in program.weights and not has_state:
             raise popart_runtime_error(f"resetWeights, no tensor '{name}' in tensors")
-        shape, dtype = kind or self._executable.state_kind(name)
+        shape, dtype = self._executable.state_kind(name) if has_state else program.given(name)
         require_fit("reset", name, array, shape, np.dtype(dtype))
         self._host[name] = array
         self._same_on_device.discard(name)
@@ -269,7 +275,7 @@ class SessionWeights(SessionEngine):
         self._require_device("modelToHost")
         self._require_weights("modelToHost")
         self.weightsToHost()
-        arrays = {name: self._host[name] for name in self._fetched}
+        arrays = {name: self._given(name) for name in self._fetched}
         write_model(model_with(self._model, arrays, self._own_places(arrays)), filename)
 
     def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:

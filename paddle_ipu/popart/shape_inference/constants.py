@@ -48,9 +48,11 @@ def _operands(value: ir.Value) -> list[ir.Value] | None:
 
 def _written(value: ir.Value) -> Array | None:
     """A value that the graph has without computing anything."""
-    if value.const_value is not None:
-        return value.const_value.numpy()
-    node = value.producer()
+    node, array = value.producer(), value.const_value
+    if array is not None:
+        # The array of a weight that differs between replicas has an entry for each group of them.
+        is_one = node is not None or value.shape == array.shape
+        return array.numpy() if is_one else None
     if node is None or node.domain or node.op_type != "Shape":
         return None
     shape = node.inputs[0].shape if node.inputs[0] is not None else None

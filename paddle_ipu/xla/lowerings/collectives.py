@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from paddle_ipu.errors import LoweringError
+from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart.enums import CollectiveOperator, CommGroupType
+from paddle_ipu.popart.options import CommGroup
 from paddle_ipu.xla.lowerings.arrays import Inputs
 from paddle_ipu.xla.lowerings.registry import (
     INSTANCE_AXIS,
@@ -67,18 +68,13 @@ def _members(context: LoweringContext, group: Sequence[int]) -> np.ndarray[Any, 
         LoweringError: the size does not divide the replicas.
     """
     replicas = context.replicas * context.instances
-    numbers = np.arange(replicas)
-    kind, size = (CommGroupType(group[0]), int(group[1])) if len(group) else (CommGroupType.All, 0)
-    if kind is CommGroupType.All:
-        size = replicas
-    elif kind is CommGroupType.Ungrouped:
-        size = 1
-    if size < 1 or replicas % size:
+    kind, size = group or (CommGroupType.All, 0)
+    domain = CommGroup(CommGroupType(int(kind)), int(size))
+    try:
+        grouping = domain.toReplicaGrouping(replicas)
+    except popart_exception as error:
         raise LoweringError(
             f"{context.op_type} ({context.name}) has groups of {size} replicas, which do not "
             f"divide the {replicas} replicas of the session."
-        )
-    if kind is CommGroupType.Orthogonal:
-        groups = numbers.reshape(size, -1).T
-        return np.stack([groups[number % len(groups)] for number in numbers])
-    return np.stack([numbers.reshape(-1, size)[number // size] for number in numbers])
+        ) from error
+    return np.array([grouping.getReplicasAt(grouping.getGroupAt(n)) for n in range(replicas)])

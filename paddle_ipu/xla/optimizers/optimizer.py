@@ -51,6 +51,9 @@ class Updater(Protocol):
     def initial_state(self, weights: Arrays) -> dict[str, HostArray]:
         """State before the first step, where the host gives none."""
 
+    def states_of(self, weight: str) -> tuple[str, ...]:
+        """The state arrays that are of a weight's shape."""
+
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """Shape of each state array, for weights of the given shapes."""
 
@@ -137,6 +140,15 @@ class PaddleUpdater:
     def unscales_anchors(self) -> bool:
         optimizer = self._optimizer
         return optimizer.loss_scale is not None or optimizer.automatic_loss_scaling
+
+    def states_of(self, weight: str) -> tuple[str, ...]:
+        return tuple(
+            name
+            for update in self._updates
+            if self._tensors[update.parameter] == weight
+            for role, name in update.states.items()
+            if role not in STATES[update.rule].powers
+        )
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         scale = self._optimizer.loss_scale

@@ -19,7 +19,7 @@ to the old and v by its square; AdaMax's v is no square, and is multiplied by th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -125,8 +125,15 @@ class AdamUpdater(PopartUpdater):
             if correction:
                 new_state[STEP + name] = correction[0]
             w = wide(weights[name])
-            new_weights[name] = self._updated(w, m, v, correction, row, units)
+            new_weights[name] = self._updated_by_group(name)(w, m, v, correction, row, units)
         return self.stored(weights, state, new_weights, new_state)
+
+    def _updated_by_group(self, name: str) -> Callable[..., jax.Array]:
+        """The update of a weight; each group of replicas has norms of its own."""
+        if name not in self.reduction.grouped:
+            return self._updated
+        by_group: Callable[..., jax.Array] = jax.vmap(self._updated, (0, 0, 0, None, None, None))
+        return by_group
 
     def _updated(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -38,12 +38,16 @@ class Reduction:
         running: a running mean, instead of a division at the end.
         velocities: how many replicas' velocities PopART adds after the accumulation, in SGD's
             combined form, before it divides by their number.
+        grouped: weights of which groups of replicas have values of their own, [groups, *shape], ->
+            the share of the replicas that is in a group. Their gradients are those of the group's
+            micro-batches; what PopART divides by is the number of all replicas, nevertheless.
     """
 
     count: int = 1
     mean: bool = False
     running: bool = False
     velocities: int = 1
+    grouped: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def divisor(self) -> int:
@@ -84,12 +88,18 @@ class PopartUpdater(ABC):
 
     def _clipped(self, settings: ClipNormSettings) -> tuple[str, ...]:
         """The weights of a clip group; as in PopART only weights with an update may be in one."""
-        if settings.all_weights:
-            return self.weights
-        for name in settings.weightIds:
+        names = self.weights if settings.all_weights else tuple(settings.weightIds)
+        for name in names:
             if name not in self.dtypes:
                 raise popart_exception(f"Could not find a varupdate op for tensor {name}")
-        return tuple(settings.weightIds)
+            if name in self.reduction.grouped:
+                raise NotSupported(
+                    f"ClipNormSettings of the weight '{name}', of which groups of replicas have "
+                    "values of their own by its VariableSettings: each group would have a norm of "
+                    "its own, and replicas would clip the weights that they share differently. "
+                    "Clip the other weights: ClipNormSettings.clipWeights names them"
+                )
+        return names
 
     # -- element types -------------------------------------------------------------------------
 
@@ -135,6 +145,10 @@ class PopartUpdater(ABC):
     @abstractmethod
     def prefixes(self, name: str) -> tuple[str, ...]:
         """Prefixes of the state that a weight has."""
+
+    def states_of(self, weight: str) -> tuple[str, ...]:
+        """The state arrays that are of a weight's shape."""
+        return tuple(prefix + weight for prefix in self.prefixes(weight) if prefix != STEP)
 
     def state_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """Shape of each state array, for weights of the given shapes."""

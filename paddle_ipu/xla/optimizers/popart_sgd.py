@@ -17,7 +17,8 @@ it is the sum over the micro-batches. Combined sums it with a running mean too.
 A clip bounds what the weight takes: g as it arrives, still with the loss scaling and not divided
 by the micro-batches, or v or Nesterov's step in the place of v. The velocity itself stays. With
 accumulation the combined form takes the sum of the replicas' velocities, which their number
-divides only afterwards: the clip bounds that sum.
+divides only afterwards: the clip bounds that sum. Of a weight with values for each group of
+replicas it adds the group's velocities and divides by all replicas: v then starts as their share.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class SGDUpdater(PopartUpdater):
         # Nesterov's step undoes the division of the gradient by the micro-batches.
         self._raw_factor = joined.count if averaged else 1
         self._nesterov = self._with_nesterov(optimizer)
+        adds_velocities = self._combined and joined.velocities > 1
+        self._carried = joined.grouped if adds_velocities else {}
 
     @property
     def types(self) -> Mapping[str, tuple[str, DataType]]:
@@ -106,7 +109,8 @@ class SGDUpdater(PopartUpdater):
         for name, row in numbers.items():
             w, g = wide(weights[name]), wide(gradients[name])
             if ACCL + name in state:
-                v = self._velocity(w, g, wide(state[ACCL + name]), row)
+                v = wide(state[ACCL + name]) * self._carried.get(name, 1.0)
+                v = self._velocity(w, g, v, row)
                 velocities[name] = v
                 steps[name] = self._step(w, g, v, row) if self._nesterov[name] else v
             else:

@@ -7,7 +7,7 @@ compute theirs together, by ``jax.vmap``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from paddle_ipu.xla.lowerings import scope_names
 from paddle_ipu.xla.lowerings.registry import REPLICA_AXIS
 from paddle_ipu.xla.precision import half, stochastic
 from paddle_ipu.xla.step import instance_collectives
+from paddle_ipu.xla.step.replica_values import of_replica, with_replicas
 from paddle_ipu.xla.step.step_program import StepProgram
 
 Tree = dict[str, Any]
@@ -67,7 +68,7 @@ class Accumulation:
     trained: Sequence[str]
     in_lockstep: bool
     updating: bool
-    micro_batch: Callable[[Tree, Tree, jax.Array], Results]
+    micro_batch: Callable[[Tree, Tree, jax.Array, Number], Results]
     key: Callable[[Number, Number], jax.Array]
 
     def run(self, weights: Tree, feeds: Tree, scale: Scale) -> Results:
@@ -80,7 +81,7 @@ class Accumulation:
         """
         program, micro = self.program, self.program.accumulation_factor
         if micro * program.all_replicas == 1:
-            results = self.micro_batch(weights, feeds, self.key(0, 0))
+            results = self.micro_batch(weights, feeds, self.key(0, 0), 0)
             return results._replace(gradients=_divided(results.gradients, scale))
         first = instance_collectives.first_replica(program.instances, program.replicas)
 
@@ -89,9 +90,9 @@ class Accumulation:
         ) -> tuple[Tree, Tree, Kept]:
             """One micro-batch of a replica."""
             own = self.key(index, first + replica)
-            results = self.micro_batch({**weights, **written}, fed, own)
+            results = self.micro_batch({**weights, **written}, fed, own, replica)
             with rounding(program, own, _SUM):
-                total = self._added(total, results.gradients, index * program.replicas + replica)
+                total = self._with_replica(total, results.gradients, index, replica)
             after = results.written if self.updating else written
             return total, after, (results.anchors, results.finite)
 
@@ -103,14 +104,14 @@ class Accumulation:
 
             def replica_of(replica: jax.Array, fed: Tree, own: Tree) -> Results:
                 key = self.key(index, first + replica)
-                return self.micro_batch({**weights, **own}, {**fed, **alike}, key)
+                return self.micro_batch({**weights, **own}, {**fed, **alike}, key, replica)
 
             together = jax.vmap(replica_of, axis_name=REPLICA_AXIS)
             results = together(*items)
             for replica in range(program.replicas):
                 own = {name: array[replica] for name, array in results.gradients.items()}
                 with rounding(program, self.key(index, first + replica), _SUM):
-                    total = self._added(total, own, index * program.replicas + replica)
+                    total = self._with_replica(total, own, index, replica)
             after = results.written if self.updating else written
             return total, after, (results.anchors, results.finite)
 
@@ -154,7 +155,9 @@ class Accumulation:
         """
 
         def added(total: Tree, item: tuple[jax.Array, jax.Array]) -> tuple[Tree, jax.Array]:
-            total = self._added(total, {"": item[1]}, item[0])
+            with jax.named_scope(scope_names.ACCUMULATION):
+                shares = {"": _share(item[0])} if self._is_running else {}
+                total = _added(total, {"": item[1]}, shares)
             return total, total[""]
 
         zeros = jnp.zeros(gradients.shape[1:], self._dtype(weight))
@@ -168,16 +171,32 @@ class Accumulation:
     def _zeros(self, weights: Tree) -> Tree:
         return {n: jnp.zeros_like(weights[n], self._dtype(weights[n])) for n in self.trained}
 
-    def _added(self, total: Tree, gradients: Tree, number: jax.Array) -> Tree:
-        """The gradients of `number` micro-batches, `total`, with those of one more."""
+    def _with_replica(
+        self, total: Tree, gradients: Tree, index: jax.Array, replica: Number
+    ) -> Tree:
+        """The gradients so far, `total`, with those of micro-batch `index` of a replica."""
+        grouped = self.program.grouped
         with jax.named_scope(scope_names.ACCUMULATION):
-            if not (self.program.mean and self.program.running_mean):
-                return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
-            share = 1.0 / (number.astype(jnp.float32) + 1.0)
-            return {
-                name: half.kept(half.widened(t) * (1.0 - share) + gradients[name] * share, t)
-                for name, t in total.items()
-            }
+            shares = self._shares(total, index, replica) if self._is_running else {}
+            added = _added(of_replica(grouped, total, replica), gradients, shares)
+            return with_replicas(grouped, total, added, replica)
+
+    @property
+    def _is_running(self) -> bool:
+        return self.program.mean and self.program.running_mean
+
+    def _shares(
+        self, names: Iterable[str], index: jax.Array, replica: Number
+    ) -> dict[str, jax.Array]:
+        """The share of the gradients of micro-batch `index` of a replica in their mean so far."""
+        grouped = self.program.grouped
+        shared = _share(index * self.program.replicas + replica)
+        return {
+            name: _share(index * grouped[name].group_size + grouped[name].place_of(replica))
+            if name in grouped
+            else shared
+            for name in names
+        }
 
     def _over_instances(self, total: Tree) -> Tree:
         """The gradients of this instance's micro-batches with those of the other instances."""
@@ -191,6 +210,21 @@ class Accumulation:
             name: half.kept(array * share if running else array, total[name])
             for name, array in instance_collectives.summed(wide, instances).items()
         }
+
+
+def _share(before: jax.Array) -> jax.Array:
+    """The share in a mean of what comes after `before` others."""
+    return 1.0 / (before.astype(jnp.float32) + 1.0)
+
+
+def _added(total: Tree, gradients: Tree, shares: Mapping[str, jax.Array]) -> Tree:
+    """Sums of gradients, `total`, with one more each; means, of which it has `shares`, if any."""
+    if not shares:
+        return {n: half.kept(half.widened(t) + gradients[n], t) for n, t in total.items()}
+    return {
+        n: half.kept(half.widened(t) * (1.0 - shares[n]) + gradients[n] * shares[n], t)
+        for n, t in total.items()
+    }
 
 
 def rounding(program: StepProgram, key: jax.Array, what: int) -> AbstractContextManager[None]:

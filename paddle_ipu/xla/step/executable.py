@@ -35,6 +35,7 @@ from paddle_ipu.xla.step import (
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
 from paddle_ipu.xla.step.lowering_errors import explaining_loops
 from paddle_ipu.xla.step.optimizer_state import owned
+from paddle_ipu.xla.step.replica_values import ReplicaValues
 from paddle_ipu.xla.step.step_construction import make_step, segments_of
 from paddle_ipu.xla.step.step_program import StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep, Entries
@@ -102,7 +103,7 @@ class Executable:
         converted = self.program.layouts.on_device(weights, self._model_weights)
         packed = self.program.layouts.packed
         whole = {
-            name: array if name in packed else np.broadcast_to(array, self.program.on_device(name))
+            name: array if name in packed else self.program.spread(name, array)
             for name, array in converted.items()
         }
         with self._integers():
@@ -167,18 +168,43 @@ class Executable:
 
     @property
     def host_weights(self) -> Tree:
-        """Weight id -> array as the host reads it: replica 0's where each has its own."""
+        """Weight id -> array as the host reads it: replica 0's where each has its own.
+
+        With `replica_values` it is that of the first replica of each group, or of every replica.
+        """
         program = self.program
         if program.replicas == 1 and program.layouts.are_plain:
             return self.weights
-        own = program.writes if program.replicas > 1 else ()
-        weights = {name: a[0] if name in own else a for name, a in self.weights.items()}
+        weights = {name: program.read(name, array) for name, array in self.weights.items()}
         return program.layouts.on_host(weights, program.weights, self._model_weights)
 
     @property
     def state(self) -> Tree:
-        """Optimizer state name -> array on the device, or a part of one in the host's memory."""
-        return self._step.state.by_name()
+        """Optimizer state name -> array on the device, or a part of one in the host's memory.
+
+        State of a weight with `replica_values` is as the weight is.
+        """
+        state = self._step.state.by_name()
+        for name in state.keys() & self._state_values.keys():
+            state[name] = self._state_values[name].read(state[name], is_written=False)
+        return state
+
+    @property
+    def _state_values(self) -> Mapping[str, ReplicaValues]:
+        updater, values = self.program.updater, self.program.replica_values
+        if updater is None or not values:
+            return {}
+        return {
+            state: values[weight]
+            for weight in updater.weights
+            if weight in values
+            for state in updater.states_of(weight)
+        }
+
+    def given(self, name: str, array: HostArray) -> HostArray:
+        """An array of a weight or of optimizer state as the host gives it, given what it read."""
+        values = self.program.replica_values.get(name) or self._state_values.get(name)
+        return array if values is None else values.given(array)
 
     @property
     def state_names(self) -> Collection[str]:

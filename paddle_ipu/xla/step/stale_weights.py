@@ -28,6 +28,7 @@ from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision import half
 from paddle_ipu.xla.step.node_lowering import Evaluate
 from paddle_ipu.xla.step.operand_origins import OperandOrigins
+from paddle_ipu.xla.step.replica_values import Number, ReplicaValues, of_replica
 
 Tree = dict[str, jax.Array]
 Reads = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -117,6 +118,14 @@ class WeightVersions:
             name: jnp.concatenate([self.weights[name][None], array[:-1]])
             for name, array in self.history.items()
         }
+
+    def of_replica(self, values: Mapping[str, ReplicaValues], replica: Number) -> WeightVersions:
+        """Those of one replica: of the weights in `values`, its group's."""
+        history = {
+            name: array[:, values[name].group_of(replica)] if name in values else array
+            for name, array in self.history.items()
+        }
+        return WeightVersions(self.reads, of_replica(values, self.weights, replica), history)
 
     def read(self, node: LoweredNode) -> dict[str, tuple[jax.Array, jax.Array]]:
         """What a node's forward and its backward read for each weight that is not the newest."""

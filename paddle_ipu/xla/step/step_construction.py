@@ -49,7 +49,7 @@ def make_step(
         return step
     reached = graph.reaching(program.loss)
     step.trained = tuple(weight for weight in updater.weights if weight in reached)
-    shapes = {name: kind[0] for name, kind in program.weights.items()}
+    shapes = {name: program.given(name)[0] for name in program.weights}
     own = program.own_state
     step.state = OptimizerState(
         updater.state_shapes(shapes) | {name: array.shape for name, array in own.items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.xla.lowerings.registry import HostArray
@@ -13,6 +14,7 @@ from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.weight_layouts import WeightLayouts
 from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.recomputation import Recomputation
+from paddle_ipu.xla.step.replica_values import ReplicaValues, Values
 
 GRADIENT_PREFIX = "Gradient___"
 ACCUMULATED_PREFIX = "Accum___"
@@ -63,7 +65,10 @@ class StepProgram:
         batches_per_step: iterations of the outer loop.
         accumulation_factor: micro-batches before an update.
         replicas: copies of the graph that each take a micro-batch of their own at the same time.
-            They share the weights, but each has its own of those that the graph writes.
+            They share the weights, but for `replica_values`, and each has its own of those that the
+            graph writes.
+        replica_values: weights of which groups of replicas have values of their own, or the host
+            reads the values of every replica.
         instances: processes that each run that many replicas of the same program.
         broadcast: inputs of which all replicas take the same micro-batch.
         mean: gradients are averaged over micro-batches and replicas, not summed.
@@ -90,6 +95,7 @@ class StepProgram:
     batches_per_step: int = 1
     accumulation_factor: int = 1
     replicas: int = 1
+    replica_values: Mapping[str, ReplicaValues] = field(default_factory=dict)
     instances: int = 1
     broadcast: frozenset[str] = frozenset()
     mean: bool = False
@@ -136,10 +142,39 @@ class StepProgram:
         """Leading dimensions of an array that is fed: (batches, micro-batches, replicas)."""
         return self.batch_dims if name in self.broadcast else self.loop_dims
 
+    @property
+    def grouped(self) -> Mapping[str, ReplicaValues]:
+        """Weights of which the step has one entry for each group of replicas."""
+        values = self.replica_values.items()
+        return {n: each for n, each in values if each.dims and n not in self.writes}
+
+    def given(self, name: str) -> tuple[tuple[int, ...], str]:
+        """Shape and dtype of a weight as the host gives it, where groups have their own."""
+        shape, dtype = self.weights[name]
+        values = self.replica_values.get(name)
+        return (shape if values is None else (*values.dims, *shape)), dtype
+
     def on_device(self, name: str) -> tuple[int, ...]:
         """Shape of a weight on the device, where replicas have their own of those written."""
         shape = self.layouts.shape(name, self.weights[name][0])
-        return (*self.replica_dims, *shape) if name in self.writes else shape
+        if name in self.writes:
+            return (*self.replica_dims, *shape)
+        return (*self.grouped[name].dims, *shape) if name in self.grouped else shape
+
+    def spread(self, name: str, array: HostArray) -> HostArray:
+        """A weight as the device has it, given what the host gives."""
+        values = self.replica_values.get(name)
+        if values is not None and values.dims and name in self.writes:
+            array = array[list(values.groups)]
+        return np.broadcast_to(array, self.on_device(name))
+
+    def read(self, name: str, array: Values) -> Values:
+        """What the host reads of a weight, given what the device has."""
+        is_written = name in self.writes and self.replicas > 1
+        values = self.replica_values.get(name)
+        if values is not None:
+            return values.read(array, is_written)
+        return array[0] if is_written else array
 
     def micro_batch(self, number: int) -> str:
         """Words for one of a run's micro-batches, counted with the replicas as the last axis."""

@@ -41,6 +41,7 @@ from paddle_ipu.xla.step.evaluation import Differentiation
 from paddle_ipu.xla.step.finite_checks import FiniteFlags, all_finite
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
+from paddle_ipu.xla.step.replica_values import of_replica
 from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
@@ -238,13 +239,18 @@ class Step:
         array = jnp.asarray(weights[name])
         if name in self.program.writes:
             return array
+        if name in self.program.grouped:
+            return self.program.grouped[name].of_each_replica(array)
         return jnp.broadcast_to(array, (*self.program.replica_dims, *array.shape))
 
     def _micro_batch(
-        self, weights: Tree, feeds: Tree, key: jax.Array, scale: Scale, versions: WeightVersions
-    ) -> Results:
+        self, weights: Tree, feeds: Tree, key: jax.Array, replica: Number,
+        scale: Scale, versions: WeightVersions,
+    ) -> Results:  # fmt: skip
         """Gradients of one micro-batch's loss, times `scale`, and what else it computes."""
         program = self.program
+        weights = of_replica(program.grouped, weights, replica)
+        versions = versions.of_replica(program.grouped, replica)
         stored = weights
         graph = self.graph
         names = [anchor.tensor for anchor in program.anchors if not self._is_own(anchor.tensor)]

@@ -26,14 +26,29 @@ class Linear:
     """``loss = mean or sum of (x w + b)^2 / 2`` with x [3, 2], and its gradients in NumPy.
 
     Ids: x, w, b, ``out`` (x w + b), ``loss``.
+
+    Args:
+        dtype: of x, w and b.
+        reduction: of the loss.
+        w: initial weight.
+        b: initial bias.
+        settings: VariableSettings of w and of b, None for the default's.
     """
 
-    def __init__(self, dtype: Any = np.float32, reduction: str = "Sum") -> None:
+    def __init__(
+        self,
+        dtype: Any = np.float32,
+        reduction: str = "Sum",
+        w: Array = W,
+        b: Array = B,
+        settings: tuple[Any, Any] = (None, None),
+    ) -> None:
         self.builder = builder()
         make = self.builder
         self.x = make.addInputTensor(popart.TensorInfo(dtype, [3, 2]), "x")
-        self.w = make.addInitializedInputTensor(W.astype(dtype), "w")
-        self.b = make.addInitializedInputTensor(B.astype(dtype), "b")
+        given = [() if each is None else (each,) for each in settings]
+        self.w = make.addInitializedInputTensor(w.astype(dtype), *given[0], "w")
+        self.b = make.addInitializedInputTensor(b.astype(dtype), *given[1], "b")
         product = make.aiOnnxOpset11.matmul([self.x, self.w])
         self.out = make.aiOnnxOpset11.add([product, self.b])
         square = make.aiOnnxOpset11.mul([self.out, self.out])

@@ -168,6 +168,29 @@ def test_the_ids_of_tensors() -> None:
 # Inputs and outputs
 
 
+def test_inputs_that_nothing_reads_need_no_array() -> None:
+    program = Linear()
+    program.builder.addInputTensor("FLOAT", [5], "unread")
+    fetched = program.builder.addInputTensor("FLOAT", [5], "fetched")
+    session = infer(program.builder.model, {program.out: "All", fetched: "All"})
+    five = np.arange(5, dtype=np.float32)
+    for feeds in ({}, {"unread": five}):
+        got = run(session, {"x": X, "fetched": five, **feeds})
+        np.testing.assert_allclose(got[program.out], X @ W + B, rtol=1e-6)
+        np.testing.assert_array_equal(got["fetched"], five)
+    asked: list[str] = []
+
+    def given(name: str, prefetch: bool) -> Array:
+        asked.append(name)
+        return X if name == "x" else five
+
+    outputs = session.initAnchorArrays()
+    session.run(
+        popart.PyStepIOCallback(given, lambda name: None, outputs.__getitem__, lambda name: None)
+    )
+    assert asked == ["x", "fetched"]
+
+
 def test_wrong_inputs_and_outputs_change_nothing() -> None:
     program = Linear()
     anchors = {program.out: "All"}
