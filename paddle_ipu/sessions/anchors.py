@@ -54,10 +54,12 @@ def own_tensors(
             own[STATISTICS] = _tensor(STATISTICS, (2,), ir.DataType.FLOAT)
     is_constant = not isinstance(optimizer, Optimizer) or optimizer.lossScaling().isConst()
     if loss is not None and not is_constant:
-        is_half = loss.dtype is ir.DataType.FLOAT16 and not options.ensureFp32LossScaleTensor
-        dtype = ir.DataType.FLOAT16 if is_half else ir.DataType.FLOAT
-        name = LOSS_SCALING_PREFIX + dtype.name
-        own[name] = _tensor(name, (), dtype)
+        # Its name is by the loss, whatever its own type.
+        is_half = loss.dtype is ir.DataType.FLOAT16
+        name = LOSS_SCALING_PREFIX + ("FLOAT16" if is_half else "FLOAT")
+        adapts = bool(options.automaticLossScalingSettings.enabled)
+        is_wide = not is_half or adapts or bool(options.ensureFp32LossScaleTensor)
+        own[name] = _tensor(name, (), ir.DataType.FLOAT if is_wide else ir.DataType.FLOAT16)
     return own
 
 

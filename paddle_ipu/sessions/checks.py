@@ -274,6 +274,7 @@ def check_loss_scaling(
     options: SessionOptions,
     optimizer: Optimizer | PaddleOptimizer | None,
     differentiated: Collection[str],
+    tensors: Collection[str],
 ) -> None:
     """Checks the requirements of automatic loss scaling, where it is enabled.
 
@@ -281,6 +282,7 @@ def check_loss_scaling(
         options: of the session.
         optimizer: of the training session; None in inference.
         differentiated: tensors that have a gradient.
+        tensors: the main graph's.
 
     Raises:
         popart_exception: it cannot be done in this session.
@@ -302,7 +304,42 @@ def check_loss_scaling(
             "'enablePipelining' SessionOption is set to 'true', but the "
             "'enableGradientAccumulation' SessionOption is set to 'false'"
         )
-    named = options.automaticLossScalingSettings.toTrackTensors or ()
+    _check_tracked(options, differentiated, tensors)
+
+
+def _check_tracked(
+    options: SessionOptions, differentiated: Collection[str], tensors: Collection[str]
+) -> None:
+    """popart_exception unless the tensors that are to be tracked have gradients to count."""
+    prefix, before = "[AutomaticLossScale transform] ", "[PreAutomaticLossScale] "
+    settings = options.automaticLossScalingSettings
+    by_name = settings.gradientTensorTrackingMethod.name == "GradientsOfUserSpecifiedTensors"
+    named = settings.toTrackTensors
+    if named is None:
+        if by_name:
+            raise popart_exception(
+                prefix + "gradientTensorTrackingMethod set to "
+                "'GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors' but "
+                "'toTrackTensors' has not been set"
+            )
+        return
+    if not named:
+        raise popart_exception(
+            before + "An empty list was set as the value of 'toTrackTensors'. To disable tensor "
+            "tracking, please set 'automaticLossScalingSettings.enabled = False'. To track the "
+            "default tensors, please leave 'automaticLossScalingSettings.toTrackTensors' unset."
+        )
+    unknown = sorted(name for name in named if name not in tensors)
+    if unknown:
+        raise popart_exception(
+            before + "Some of the tensors in the 'automaticLossScalingSettings.toTrackTensors' "
+            f"list do not exist in the model. Please look at the error log. They are {unknown}"
+        )
+    if not by_name:
+        raise popart_exception(
+            prefix + "toTrackTensors has been set, but gradientTensorTrackingMethod has not been "
+            "set to 'GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors'."
+        )
     missing = sorted(name for name in named if name not in differentiated)
     if missing:
         raise popart_exception(

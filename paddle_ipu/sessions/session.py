@@ -70,7 +70,7 @@ from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.recomputation import Recomputation
 from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram, of_tensor
 
-_LOGGER = logging.getLogger("popart.devicex")
+_LOGGER = logging.getLogger("popart.session")
 
 Model = ir.Model | bytes | str
 """A builder's model, by reference; a serialised one; or the name of a file."""
@@ -161,7 +161,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 check_batch_norms(self._graph, self._differentiated)
         loss = None if self._loss is None else self._tensors[self._loss]
         own = own_tensors(options, self._optimizer, loss)
-        self._own = frozenset(own)
+        self._own = {name: device_dtype(value) for name, value in own.items()}
         self._tensors.update(own)
         derived = derived_tensors(
             options, self._optimizer, self._loss, self._differentiated,
@@ -249,7 +249,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         options = self._options
         if not options.automaticLossScalingSettings.enabled:
             return None
-        check_loss_scaling(options, self._optimizer, self._differentiated)
+        check_loss_scaling(options, self._optimizer, self._differentiated, self._tensors)
         kept = {self._loss, *self._graph.initializers}
         clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)
         return AutomaticLossScaling.of(options, clipped)
@@ -305,8 +305,6 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             self._report_progress(50)
         if not self._options.compileEngine:
             return
-        if not is_loaded:
-            _LOGGER.info("Starting compilation")
         # XLA compiles without Python's lock, and often leaves a processor idle.
         with ThreadPoolExecutor(2, "paddle_ipu-upload") as pool:
             uploaded = pool.submit(self._upload_initialisers)
@@ -315,8 +313,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 self._executable.compile(cache)
             self._same_on_device.update(uploaded.result())
             done.result()
-        if not is_loaded:
-            _LOGGER.info("Graph compiled")
+        if cache is not None and not is_loaded and self._executable.compiled.origin == "loaded":
+            _LOGGER.info("Loading serialized PopART executable from %s", cache)
         self._report_progress(100)
         self._prepared = True
 

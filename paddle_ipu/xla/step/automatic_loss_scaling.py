@@ -110,11 +110,6 @@ class AutomaticLossScaling:
             )
         method = settings.gradientTensorTrackingMethod.name
         by_name = method == "GradientsOfUserSpecifiedTensors"
-        if by_name and not settings.toTrackTensors:
-            raise popart_exception(
-                "[AutomaticLossScale transform] gradientTensorTrackingMethod is "
-                "GradientsOfUserSpecifiedTensors, but toTrackTensors names none."
-            )
         return cls(
             edge=float(settings.binEdgeLocation),
             threshold=float(settings.thresholdUpperCountProportion),

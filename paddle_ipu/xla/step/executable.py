@@ -233,7 +233,10 @@ class Executable:
         self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
         if watch is not None and not watch.has_counted:
-            raise popart_exception("[AutomaticLossScale transform] No tracked tensors were found")
+            raise popart_exception(
+                "[AutomaticLossScale transform] No tracked gradient tensors of type fp16 were "
+                "found. Nor are there any of another type"
+            )
 
     def text_for(self, platform: str) -> str:
         """The step as StableHLO for a platform of JAX's, whether this machine has it or not."""

@@ -61,7 +61,7 @@ class StepProgram:
         writes: weight -> the tensor that is its value in the next micro-batch, of those that the
             graph itself writes.
         anchors: what a run returns.
-        own: tensors that are not the graph's: loss scales, and statistics of gradients.
+        own: tensors that are not the graph's, loss scales and statistics of gradients -> dtype.
         batches_per_step: iterations of the outer loop.
         accumulation_factor: micro-batches before an update.
         replicas: copies of the graph that each take a micro-batch of their own at the same time.
@@ -90,7 +90,7 @@ class StepProgram:
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
     weights: Mapping[str, tuple[tuple[int, ...], str]]
     anchors: Sequence[Anchor]
-    own: frozenset[str] = frozenset()
+    own: Mapping[str, str] = field(default_factory=dict)
     writes: Mapping[str, str] = field(default_factory=dict)
     batches_per_step: int = 1
     accumulation_factor: int = 1

@@ -33,6 +33,7 @@ from paddle_ipu.xla.step.program_key import NoKeyError, program_key, traced_key
 from paddle_ipu.xla.step.traced_step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
+_POPART = logging.getLogger("popart.devicex")
 
 _ON_HOST = re.compile(r"custom_call\s+@\S*callback")
 
@@ -116,7 +117,7 @@ def key_of(step: Step, devices: Sequence[Any]) -> str:
 def compile_step(
     step: Step, lowered: jax.stages.Lowered, options: Mapping[str, Any]
 ) -> CompiledStep:
-    """Compiles what was traced."""
+    """Compiles what was traced, and says so by PopART's words."""
     needs_64_bits = bool(jax.config.values["jax_enable_x64"])
 
     def compiled_by_xla() -> jax.stages.Compiled:
@@ -125,7 +126,9 @@ def compile_step(
             compiled: jax.stages.Compiled = lowered.compile(compiler_options=dict(options))
             return compiled
 
+    _POPART.info("Starting compilation")
     compiled = process.beside(compiled_by_xla)
+    _POPART.info("Graph compiled")
     analysis = compiled.memory_analysis()
     temporary = 0 if analysis is None else int(analysis.temp_size_in_bytes)
     return CompiledStep(compiled, temporary, step.graph.draws)

@@ -219,8 +219,7 @@ class Step:
                 anchors[name] = accumulation.accumulated(weight, anchors[name])
             elif self._is_own(name) and updater is not None:
                 own = scale if name == FINAL_LOSS_SCALE else updater.loss_scale(scalars, state)
-                dtype = jnp.float16 if name.endswith("FLOAT16") else jnp.float32
-                anchors[name] = jnp.full(micro_batches, own, dtype)
+                anchors[name] = jnp.full(micro_batches, own, program.own[name])
 
     def _adapted(self, state: Tree, anchors: Tree, scalars: jax.Array) -> Tree:
         """The state after a batch, with the next factor on the loss scale."""

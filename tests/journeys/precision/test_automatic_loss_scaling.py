@@ -235,7 +235,9 @@ def test_the_gradients_that_are_counted() -> None:
     # Nothing before w needs the gradient of x.
     assert Trained(x, large).scales.tolist() == [10, 20, 40]
     matrices = popart.GradientTensorTrackingMethod.ConvAndMatmulGradients
-    with pytest.raises(popart_exception, match="No tracked tensors were found"):
+    with pytest.raises(
+        popart_exception, match="No tracked gradient tensors of type fp16 were found"
+    ):
         Trained(x, large, gradientTensorTrackingMethod=matrices)
 
 
@@ -251,9 +253,19 @@ def test_the_gradients_that_are_counted() -> None:
                 "gradientTensorTrackingMethod":
                 popart.GradientTensorTrackingMethod.GradientsOfUserSpecifiedTensors
             },
-            "toTrackTensors names none",
+            "but 'toTrackTensors' has not been set",
         ),
-        ({"toTrackTensors": ["nobody"]}, "toTrackTensors names nobody"),
+        ({"toTrackTensors": ["w"]}, "gradientTensorTrackingMethod has not been set to"),
+        ({"toTrackTensors": []}, "An empty list was set as the value of 'toTrackTensors'"),
+        ({"toTrackTensors": ["nobody"]}, r"do not exist in the model.*\['nobody'\]"),
+        (
+            {
+                "gradientTensorTrackingMethod":
+                popart.GradientTensorTrackingMethod.GradientsOfUserSpecifiedTensors,
+                "toTrackTensors": ["finalLossScale"],
+            },
+            "toTrackTensors names finalLossScale, of which the loss has no gradient",
+        ),
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(keywords: Any, message: str) -> None:

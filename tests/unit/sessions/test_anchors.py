@@ -221,9 +221,11 @@ def test_where_there_is_no_accumulator_or_scale() -> None:
 
 def test_a_loss_in_half_has_its_scale_in_half() -> None:
     optimizer = popart.SGD({**SGD, "lossScaling": (8.0, False)})
-    session = train(Linear(np.float16), optimizer, {"lossScaling_FLOAT16": "Final"})
-    got = run(session, {"x": micro_batches(1)[0].astype(np.float16)})["lossScaling_FLOAT16"]
-    assert (got.dtype, float(got)) == (np.float16, 8.0)
+    for settings, dtype in (({}, np.float16), ({"ensureFp32LossScaleTensor": True}, np.float32)):
+        anchors: dict[str, Any] = {"lossScaling_FLOAT16": "Final"}
+        session = train(Linear(np.float16), optimizer, anchors, settings=options(**settings))
+        got = run(session, {"x": micro_batches(1)[0].astype(np.float16)})["lossScaling_FLOAT16"]
+        assert (got.dtype, float(got)) == (dtype, 8.0)
 
 
 def test_a_gradient_through_a_batch_norm_in_its_inference_form() -> None:

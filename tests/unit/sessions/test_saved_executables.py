@@ -342,3 +342,26 @@ def test_nothing_is_done_in_place_in_a_way_that_shows() -> None:
     session = _inference(Linear())
     session.prepareDevice()
     session.checkInplacingAmbiguity()
+
+
+def test_the_log_tells_a_compilation_from_an_executable_that_is_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "popart")
+    cached = options(enableEngineCaching=True, cachePath=str(tmp_path / "cache"))
+    compiled = ["Starting compilation", "Graph compiled", "Engine loaded"]
+    first = _training()
+    first.prepareDevice()
+    first.saveExecutable(str(tmp_path / "file"))
+    _training(settings=cached).prepareDevice()
+    assert caplog.messages == 2 * compiled
+    caplog.clear()
+    second = _training()
+    second.loadExecutable(str(tmp_path / "file"))
+    second.prepareDevice()
+    _training(settings=cached).prepareDevice()
+    start = "Loading serialized PopART executable from"
+    assert caplog.messages == [
+        f"{start} {tmp_path / 'file'}", "Engine loaded",
+        f"{start} {tmp_path / 'cache'}", "Engine loaded",
+    ]  # fmt: skip
