@@ -215,10 +215,10 @@ def test_reductions_over_every_axis(data: st.DataObject) -> None:
     agree(
         [values(data.draw(SHAPES))],
         [
-            (onnx("reducesum", [], 0), lambda x: np.sum(x, dtype=np.float32)),
-            (onnx("reduceprod", [], 0), lambda x: np.prod(x, dtype=np.float32)),
+            (onnx("reducesum", None, 0), lambda x: np.sum(x, dtype=np.float32)),
+            (onnx("reduceprod", None, 0), lambda x: np.prod(x, dtype=np.float32)),
             (
-                onnx("reducesumsquare", [], 1),
+                onnx("reducesumsquare", None, 1),
                 lambda x: np.sum(x * x, dtype=np.float32, keepdims=True),
             ),
         ],
