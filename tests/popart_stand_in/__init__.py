@@ -21,9 +21,15 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from paddle_ipu.popart.graph_types import read_model, type_graph
+from paddle_ipu.popart.program import load_model
 from paddle_ipu.popart.schema import schema_of
-from tests.popart_stand_in.builder import Builder, InputSettings, TensorInfo
+from tests.popart_stand_in.builder import (
+    Builder,
+    CommGroup,
+    InputSettings,
+    TensorInfo,
+    VariableSettings,
+)
 from tests.popart_stand_in.core import (
     ENUMS,
     Calls,
@@ -161,10 +167,10 @@ class _Session(Recorded):
         self._shapes: dict[str, tuple[list[int], Any]] = {}
         described = (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)
         if not all(item.HasField("type") for item in described):
-            # What subgraphs give is known when they are run.
-            model = read_model(proto.SerializeToString())
-            type_graph(model.graph)
-            proto = onnx_ir.serde.serialize_model(model)
+            # What subgraphs give is known when they are run, what groups of replicas have here.
+            replicas = 1 if options is None else int(options.replicatedGraphCount)
+            typed = load_model(proto.SerializeToString(), None, replicas)
+            proto = onnx_ir.serde.serialize_model(typed)
         for item in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
             tensor = item.type.tensor_type
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
@@ -366,6 +372,7 @@ _CLASSES = (
     AnchorReturnType,
     Builder,
     ClipNormSettings,
+    CommGroup,
     DataFlow,
     DeviceInfo,
     DeviceManager,
@@ -380,6 +387,7 @@ _CLASSES = (
     SessionOptions,
     TensorInfo,
     TrainingSession,
+    VariableSettings,
 )
 
 

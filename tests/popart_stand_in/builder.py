@@ -19,6 +19,7 @@ from paddle_ipu.popart.schema import schema_of
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo as _InferredInfo
 from tests.popart_stand_in.core import (
+    ENUMS,
     Call,
     Recorded,
     fits,
@@ -113,6 +114,7 @@ class Builder(Recorded):
         self._infos: dict[str, _InferredInfo | None] = {}
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._initializers: list[str] = []
+        self._metadata: dict[str, str] = {}
         self._inputs: list[str] = []
         self._outputs: list[str] = []
         self._nodes: list[onnx.NodeProto] = []
@@ -289,11 +291,22 @@ class Builder(Recorded):
     def addInitializedInputTensor(
         self,
         initVal: np.ndarray,  # type: ignore[type-arg]
+        variableSettings: VariableSettings | str = "",
         debugContext: str = "",
     ) -> str:
-        name = self._name(debugContext or "init_input")
-        self._infos[name] = _InferredInfo(initVal)
+        """(initVal, debugContext) or (initVal, variableSettings, debugContext)"""
+        settings, label = variableSettings, debugContext
+        if isinstance(settings, str):
+            if label and settings:
+                raise TypeError("addInitializedInputTensor(): incompatible function arguments")
+            settings, label = None, settings or label
+        name = self._name(label or "init_input")
         self._values[name] = np.ascontiguousarray(initVal).reshape(initVal.shape)
+        self._infos[name] = _InferredInfo(initVal)
+        if settings is not None:
+            self._metadata.update(settings._entries(name))
+            # Whether its first dimension is one of groups depends on the session's replicas.
+            self._infos[name] = None
         self._inputs.append(name)
         self._initializers.append(name)
         return name
@@ -490,6 +503,8 @@ class Builder(Recorded):
     def _proto(self) -> onnx.ModelProto:
         def value_info(name: str) -> onnx.ValueInfoProto:
             info = self._infos[name]
+            if name in self._initializers:
+                info = _InferredInfo(self._values[name])
             if info is None:
                 return onnx.ValueInfoProto(name=name)
             return onnx.helper.make_tensor_value_info(name, int(info.dtype), info.shape())
@@ -504,13 +519,48 @@ class Builder(Recorded):
         )
         domains = dict.fromkeys(node.domain for node in self._nodes)
         opsets = [onnx.helper.make_opsetid(domain, 1 if domain else 11) for domain in domains]
-        return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=4)
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=4)
+        onnx.helper.set_model_props(model, self._metadata)
+        return model
 
     def getModelProto(self) -> bytes:
         return self._proto().SerializeToString()
 
     def saveModelProto(self, filename: str) -> None:
         Path(filename).write_bytes(self._proto().SerializeToString())
+
+
+@record_methods
+class CommGroup(Recorded):
+    """CommGroup() or CommGroup(type, replicaGroupSize)."""
+
+    def __init__(self, type: CommGroupType | None = None, replicaGroupSize: int = 0) -> None:
+        self.type = ENUMS["CommGroupType"].All if type is None else type
+        self.replicaGroupSize = replicaGroupSize
+
+
+@record_methods
+class VariableSettings(Recorded):
+    """VariableSettings(), (group), (mode) or (group, mode); the stand-in has no strides."""
+
+    def __init__(
+        self,
+        first: CommGroup | VariableRetrievalMode | None = None,
+        second: VariableRetrievalMode | None = None,
+    ) -> None:
+        grouped = isinstance(first, CommGroup)
+        if second is not None and not grouped:
+            raise TypeError("VariableSettings(): incompatible constructor arguments")
+        self._group = first if isinstance(first, CommGroup) else CommGroup()
+        self._mode = second if grouped else first
+
+    def _entries(self, name: str) -> dict[str, str]:
+        """What a model's metadata has of a weight."""
+        return {
+            f"__comm_group_type/{name}": str(self._group.type.value),
+            f"__comm_group_size/{name}": str(self._group.replicaGroupSize),
+            f"__variable_settings/{name}": str(0 if self._mode is None else self._mode.value),
+        }
 
 
 class _Constant(NamedTuple):

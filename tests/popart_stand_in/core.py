@@ -71,6 +71,7 @@ _ENUMS = {
     "SyntheticDataMode": "Off Zeros RandomNormal RandomUniform",
     "TensorStorage": "OnChip OffChip",
     "TileSet": "Compute IO",
+    "VariableRetrievalMode": "OnePerGroup AllReduceReplicas AllReplicas",
     "VirtualGraphMode": "Off Manual Auto ExecutionPhases",
     "WeightDecayMode": "Decay L2Regularization",
 }

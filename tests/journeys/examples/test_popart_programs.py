@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from examples.mnist.data import read_mnist, split
-from examples.popart import digits, solver
+from examples.popart import digits, solver, two_tasks
 from paddle_ipu import popart
 from tests.popart_stand_in import make_popart
 
@@ -43,14 +43,24 @@ def test_digits_are_learnt(tmp_path: Path) -> None:
     assert np.mean(found == test[:200].labels[:, 0]) > 0.7
 
 
-@pytest.mark.parametrize("program", [digits, solver])
+def test_two_tasks_share_layers_and_not_heads() -> None:
+    sizes = two_tasks.Sizes(length=4, rows=8)
+    shares, heads = two_tasks.train(popart, sizes, 8)
+    assert shares.shape == (8, 2)
+    assert shares[-1].min() > 0.6 > 0.5 > shares[0].max()
+    assert heads.shape == (2, sizes.hidden, two_tasks.DIGITS)
+    assert np.abs(heads[0] - heads[1]).mean() > 0.1
+
+
+@pytest.mark.parametrize("program", [digits, solver, two_tasks])
 def test_a_program_runs_by_the_signatures_of_graphcores_module(
     program: Any, graphcores: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    smaller = {digits: ["--smoke"], solver: ["--size", "20"]}
+    smaller = {digits: ["--smoke"], solver: ["--size", "20"], two_tasks: ["--runs", "1"]}
     assert program.main(["--module", "popart", *smaller[program]]) == 0
     assert capsys.readouterr().out
-    assert graphcores.named("InferenceSession")
+    made = {call.name for call in graphcores.calls}
+    assert made & {"InferenceSession", "TrainingSession"}
 
 
 def test_a_module_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
