@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.absent import Absent
+from paddle_ipu.popart.collectives import check_shards, type_shards
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.optimizer import Optimizer
@@ -140,6 +141,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_effects(options)
         check_options(options, training, ipus)
         self._instances = instances_of(options)
+        type_shards(self._graph, self.replicationFactor * self._instances)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)
@@ -157,6 +159,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if self._loss is not None:
             check_loss(self._loss, self._tensors)
             self._differentiated = tensors_with_gradient(self._graph, self._loss)
+            check_shards(self._graph, self._differentiated)
             if not self._is_paddles:
                 check_batch_norms(self._graph, self._differentiated)
         loss = None if self._loss is None else self._tensors[self._loss]

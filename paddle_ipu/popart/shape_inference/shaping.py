@@ -309,7 +309,10 @@ def init(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def shard(ctx: InferenceContext) -> list[TensorInfo]:
-    """One replica's part of the flat tensor; that of one replica is all of it."""
+    """One replica's part of the flat tensor; that of one replica is all of it.
+
+    `popart.collectives.type_shards` knows better, once there is a session.
+    """
     x = ctx.info(0)
     return [TensorInfo.of(x.dtype, (x.nelms(),))]
 

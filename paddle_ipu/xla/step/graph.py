@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import LoweringError, popart_exception
 from paddle_ipu.popart import integer_widths
-from paddle_ipu.popart.schema import schema_of
+from paddle_ipu.popart.collectives import COLLECTIVES
 from paddle_ipu.xla import lowerings  # noqa: F401 - registers the lowerings
 from paddle_ipu.xla.lowerings import node_values, scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
@@ -242,7 +242,7 @@ class LoweredGraph:
     @property
     def in_lockstep(self) -> bool:
         """Whether replicas exchange values, by operators of the graph or of its subgraphs."""
-        if any(node.op_type == "ReplicatedAllReduce" for node in self.nodes):
+        if any(node.op_type in COLLECTIVES for node in self.nodes):
             return True
         return any(graph.in_lockstep for graph in self._inner)
 
@@ -305,18 +305,12 @@ class LoweredGraph:
         return jax.random.fold_in(key, node.random_index)
 
 
-def _no_lowering(missing: Missing) -> Exception:
-    """The error of operators without a lowering, each with the name of a node."""
-    nodes = {f"{domain}.{op_type}": name for (domain, op_type), name in sorted(missing.items())}
-    if all(schema_of(*operator) is None for operator in missing):
-        return popart_exception(
-            f"No class for {', '.join(f'{op}:1' for op in nodes)}. PopART has no such operator; "
-            "paddle_ipu.register_custom_op says what a custom one means on the IPU Model"
-        )
-    return LoweringError(
-        "no lowering for "
-        + ", ".join(f"{op} (node {name})" for op, name in nodes.items())
-        + ". The IPU Model cannot run these PopART operators yet."
+def _no_lowering(missing: Missing) -> popart_exception:
+    """The error of operators without a lowering, none of which the table of operators has."""
+    names = ", ".join(f"{domain}.{op_type}:1" for domain, op_type in sorted(missing))
+    return popart_exception(
+        f"No class for {names}. PopART has no such operator; paddle_ipu.register_custom_op says "
+        "what a custom one means on the IPU Model"
     )
 
 

@@ -318,6 +318,96 @@ def test_groups_that_do_not_divide_the_replicas() -> None:
         infer(make.model, {y: "All"}, settings=replicated(4))
 
 
+def test_members_of_a_group_have_a_part_each_of_what_it_reduces() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 5], "x")
+    fed = np.random.default_rng(0).standard_normal((4, 2, 5)).astype(np.float32)
+    wanted = {}
+    for name in ("Add", "Mean", "Local"):
+        operator = getattr(popart.CollectiveOperator, name)
+        for group, members in GROUPS:
+            settings = {} if group is None else {"commGroup": group}
+            y = make.aiGraphcore.replicatedreducescatter([x], operator, **settings)
+            # What follows has the shape that the session gives to a part.
+            y = make.aiOnnx.neg([y])
+            size = len(members[0])
+            length = -(-10 // size)
+            wanted[y] = np.empty((4, length), np.float32)
+            for numbers in members:
+                for place, number in enumerate(numbers):
+                    values = fed[[number] if name == "Local" else numbers]
+                    whole = values.mean(0) if name == "Mean" else values.sum(0)
+                    whole = np.pad(whole.reshape(-1), (0, length * size - 10))
+                    wanted[y][number] = -whole[place * length : (place + 1) * length]
+    got = run(
+        infer(make.getModelProto(), dict.fromkeys(wanted, "All"), settings=replicated(4)),
+        {"x": fed},
+    )
+    for name, expected in wanted.items():
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_replica_without_others_has_all_of_what_is_scattered() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [2, 5], "x")
+    y = make.aiGraphcore.replicatedreducescatter([x])
+    fed = np.arange(10, dtype=np.float32).reshape(2, 5)
+    four = run(infer(make.model, {y: "All"}, settings=replicated(4)), {"x": np.stack([fed] * 4)})
+    np.testing.assert_array_equal(four[y].reshape(-1)[:10], 4 * fed.reshape(-1))
+    # The builder's model is there by reference, and takes the shapes of each session.
+    np.testing.assert_array_equal(
+        run(infer(make.model, {y: "All"}), {"x": fed})[y], fed.reshape(-1)
+    )
+
+
+def test_a_part_of_ones_own_has_the_gradient_of_all_parts() -> None:
+    """Replica r's loss is the sum of r + 1 times its part, so all know what each part counts."""
+    make = builder()
+    factor = make.addInputTensor("FLOAT", [1], "factor")
+    w = make.addInitializedInputTensor(np.arange(5, dtype=np.float32), "w")
+    part = make.aiGraphcore.replicatedreducescatter([w], popart.CollectiveOperator.Local)
+    product = make.aiOnnx.mul([part, factor])
+    loss = make.aiGraphcore.identityloss([product], popart.ReductionType.Sum)
+    session = popart.TrainingSession(
+        make.model, flow(1, {"Gradient___w": "All", part: "All"}), loss, popart.SGD(SGD),
+        device(2), userOptions=replicated(2),
+    )  # fmt: skip
+    session.prepareDevice()
+    session.weightsFromHost()
+    got = run(session, {"factor": np.asarray([[1], [2]], np.float32)})
+    np.testing.assert_array_equal(got[part], [[0, 1, 2], [3, 4, 0]])
+    np.testing.assert_array_equal(got["Gradient___w"], [[1, 1, 1, 2, 2]] * 2)
+
+
+def test_reduce_scatters_that_popart_refuses() -> None:
+    make = builder()
+    w = make.addInitializedInputTensor(np.arange(4, dtype=np.float32), "w")
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 3)
+    y = make.aiGraphcore.replicatedreducescatter([w], ADD, commGroup=group)
+    with pytest.raises(popart_exception, match="groups of 3 replicas, which do not divide the 4"):
+        infer(make.model, {y: "All"}, settings=replicated(4))
+    make = builder()
+    w = make.addInitializedInputTensor(np.arange(4, dtype=np.float32), "w")
+    y = make.aiGraphcore.replicatedreducescatter([w], ADD)
+    loss = make.aiGraphcore.identityloss([y])
+    told = (
+        "^ReplicatedReduceScatterOp: grad op is only implemented when "
+        "CollectiveOperator==CollectiveOperator::Local. Op.*; detach what it reads$"
+    )
+    with pytest.raises(popart_exception, match=told):
+        popart.TrainingSession(
+            make.model, flow(1, {}), loss, popart.SGD(SGD), device(2), userOptions=replicated(2)
+        )
+    make = builder()
+    w = make.addInitializedInputTensor(np.arange(4, dtype=np.float32), "w")
+    inner = make.createSubgraphBuilder()
+    inside = inner.addInputTensor("FLOAT", [4])
+    inner.addOutputTensor(inner.aiGraphcore.replicatedreducescatter([inside], ADD))
+    (y,) = make.aiGraphcore.call([w], 1, inner)
+    with pytest.raises(popart_exception, match="stands in a subgraph, where its shape, which dep"):
+        infer(make.model, {y: "All"}, settings=replicated(2))
+
+
 @pytest.mark.parametrize("strategy", ["Post", "Running"])
 def test_training_with_an_exchange(strategy: str) -> None:
     """The loss of each replica is the product of its x w and the sum of all replicas'."""
