@@ -336,11 +336,12 @@ def complete_file(path: Path) -> None:
 def _complete(graph: onnx.GraphProto) -> None:
     """Gives a graph what ONNX asks for: nodes with names of their own, and inputs with shapes.
 
-    A weight without one, as it differs between groups of replicas, has that of its array.
+    A weight without one, as it differs between groups of replicas, has that of its array, also
+    where it is an output.
     """
     number_equal_names(graph)
     dims = {tensor.name: tensor.dims for tensor in graph.initializer}
-    for value in graph.input:
+    for value in (*graph.input, *graph.output):
         kind = value.type.tensor_type
         if value.name in dims and not kind.HasField("shape"):
             kind.shape.SetInParent()

@@ -347,6 +347,19 @@ def test_members_of_a_group_have_a_part_each_of_what_it_reduces() -> None:
         np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+def test_groups_scatter_weights_of_their_own() -> None:
+    make = builder()
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    kept = np.arange(12, dtype=np.float32).reshape(2, 6)
+    w = make.addInitializedInputTensor(kept, popart.VariableSettings(group), "w")
+    y = make.aiGraphcore.replicatedreducescatter([w], ADD, commGroup=group)
+    make.addOutputTensor(w)
+    make.addOutputTensor(y)
+    session = infer(make.getModelProto(), {y: "All"}, settings=replicated(4))
+    session.weightsFromHost()
+    np.testing.assert_array_equal(run(session, {})[y].reshape(2, 6), 2 * kept)
+
+
 def test_a_replica_without_others_has_all_of_what_is_scattered() -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", [2, 5], "x")
