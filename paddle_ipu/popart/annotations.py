@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.collectives import COMM_GROUP
 from paddle_ipu.popart.enums import CommGroupType, RecomputeType
 from paddle_ipu.popart.options import TensorLocation
 from paddle_ipu.popart.schema import schema_of_node
@@ -26,7 +27,6 @@ OUTPUT_LOCATION = "__output_tensor_location"
 EXCLUDE_PATTERNS = "__exclude_patterns"
 SCHEDULE_PRIORITY = "__schedule_priority"
 OUTLINE = "__outline"
-COMM_GROUP = "__collectiveCommGroup"
 INPLACE_NAMES = "__inplace_op_names"
 INPLACE_PRIORITIES = "__inplace_op_priorities"
 MATMUL_MODE = "__serialize_matmul_mode"

@@ -48,11 +48,19 @@ def infer_outputs(
     inputs: Sequence[ir.Value | None],
     attributes: Iterable[ir.Attr],
     output_ids: Sequence[str],
+    replicas: int | None = None,
 ) -> Sequence[TensorInfo | None]:
     """The types of a node's outputs, None where they depend on types that are still open.
 
     The inputs of a subgraph may have no type until an operator runs it, and a weight that differs
     between groups of replicas has none until a session knows how many replicas there are.
+
+    Args:
+        schema: of the operator.
+        inputs: of the node.
+        attributes: of the node.
+        output_ids: ids of its outputs.
+        replicas: of the session, None while a graph is built.
 
     Raises:
         popart_exception: the inputs do not fit, or one comes of an operator without a schema.
@@ -67,7 +75,7 @@ def infer_outputs(
             raise popart_exception(
                 f"{schema.identifier}: the shape of its input '{value.name}' is not known"
             )
-    if _is_open(inputs, attributes):
+    if _is_open(schema, inputs, attributes, replicas):
         return [None] * len(output_ids)
     ids = ["" if value is None else str(value.name) for value in inputs]
     plain = {attribute.name: attribute.value for attribute in attributes}
@@ -82,6 +90,7 @@ def infer_outputs(
         input_ids=ids,
         output_ids=output_ids,
         value_of=lambda index: None if (value := inputs[index]) is None else constant_of(value),
+        replicas=replicas or 1,
     )
     schema.check_dtypes(context)
     try:
@@ -102,8 +111,18 @@ def infer_outputs(
     return found
 
 
-def _is_open(inputs: Sequence[ir.Value | None], attributes: Iterable[ir.Attr]) -> bool:
-    """Whether the type of something that an operator reads, or its subgraphs give, is open."""
+def _is_open(
+    schema: OpSchema,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr],
+    replicas: int | None,
+) -> bool:
+    """Whether the type of something that an operator reads, or its subgraphs give, is open.
+
+    It is for itself where it depends on how many replicas there are.
+    """
+    if schema.by_replicas and replicas is None:
+        return True
     if any(value is not None and info_of(value) is None for value in inputs):
         return True
     return any(map(_gives_open_types, attributes))
@@ -116,24 +135,28 @@ def _gives_open_types(attribute: ir.Attr) -> bool:
     return any(info_of(value) is None for value in attribute.as_graph().outputs)
 
 
-def fill_types(node: ir.Node, schema: OpSchema) -> None:
+def fill_types(node: ir.Node, schema: OpSchema, replicas: int | None) -> None:
     """Infers the outputs of a node that is already in a graph and writes their types."""
     names = [str(value.name) for value in node.outputs]
     schema.check_arity(len(node.inputs), len(names))
-    infos = infer_outputs(schema, node.inputs, node.attributes.values(), names)
+    attributes = node.attributes.values()
+    infos = infer_outputs(schema, node.inputs, attributes, names, replicas)
     for value, info in zip(node.outputs, infos, strict=False):
         if info is not None:
             value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
-        elif _is_open(node.inputs, node.attributes.values()):
+        elif _is_open(schema, node.inputs, attributes, replicas):
             value.shape = None
 
 
-def type_graph(graph: ir.Graph, open_weights: Collection[str] = ()) -> None:
+def type_graph(
+    graph: ir.Graph, open_weights: Collection[str] = (), replicas: int | None = None
+) -> None:
     """Infers the types of an imported graph's tensors, node by node, those of subgraphs first.
 
     Args:
         graph: it.
         open_weights: initializers whose shape is not that of their array, but what they have.
+        replicas: of the session, None while a graph is built.
     """
     for value in (*graph.inputs, *graph.initializers.values()):
         if value.name in open_weights:
@@ -151,8 +174,8 @@ def type_graph(graph: ir.Graph, open_weights: Collection[str] = ()) -> None:
             if attribute.type == ir.AttributeType.GRAPH:
                 body = attribute.as_graph()
                 type_inputs(node.op_type, node.inputs, node.attributes.values(), body)
-                type_graph(body)
-        fill_types(node, schema)
+                type_graph(body, replicas=replicas)
+        fill_types(node, schema, replicas)
 
 
 def with_own_bodies(
@@ -334,7 +357,7 @@ def complete_file(path: Path) -> None:
 
 
 def _complete(graph: onnx.GraphProto) -> None:
-    """Gives a graph what ONNX asks for: nodes with names of their own, and inputs with shapes.
+    """Gives a graph what ONNX asks for: nodes with names of their own, and weights with shapes.
 
     A weight without one, as it differs between groups of replicas, has that of its array, also
     where it is an output.

@@ -148,6 +148,8 @@ class OpSchema:
         gradient: what its gradient reads, or `NO_GRADIENT`.
         implemented: False where PopART's builder writes the operator and its sessions refuse it.
         unnamed_inputs: positions among the fewest inputs that may have an empty name, for none.
+        by_replicas: the types of its results depend on how many replicas there are, which only a
+            session knows.
     """
 
     domain: str
@@ -167,6 +169,7 @@ class OpSchema:
     counted: bool = False
     implemented: bool = True
     unnamed_inputs: tuple[int, ...] = ()
+    by_replicas: bool = False
     identifier: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -317,6 +320,7 @@ class Domain:
         counted: bool = False,
         implemented: bool = True,
         unnamed: tuple[int, ...] = (),
+        by_replicas: bool = False,
     ) -> None:
         """Registers the row of an operator, or equal rows of several.
 
@@ -360,6 +364,7 @@ class Domain:
                     counted=counted,
                     implemented=implemented,
                     unnamed_inputs=unnamed,
+                    by_replicas=by_replicas,
                 )
             )
 

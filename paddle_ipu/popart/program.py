@@ -37,8 +37,8 @@ _WRITTEN_STATISTICS = (1, 2)
 def load_model(model: Any, shapes: InputShapeInfo | None = None, replicas: int = 1) -> ir.Model:
     """The model behind bytes, a file name or a builder's model; every tensor is typed.
 
-    A builder's model is taken as it is, by reference, or, where weights differ between groups of
-    replicas, as a copy that is typed as on a replica.
+    A builder's model is taken as it is, by reference, or, where the types of tensors depend on how
+    many replicas there are, as a copy that is typed as on a replica.
 
     Args:
         model: a serialised ModelProto, the name of an ONNX file, or ``builder.model``.
@@ -60,7 +60,7 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None, replicas: int =
             f"{type(model).__name__}"
         )
     grouped = grouped_weights(loaded)
-    if grouped and loaded is model:
+    if loaded is model and (grouped or _has_open_types(model.graph)):
         loaded = model.clone()
     graph = loaded.graph
     for name, settings in grouped.items():
@@ -83,11 +83,21 @@ def load_model(model: Any, shapes: InputShapeInfo | None = None, replicas: int =
         _refuse_negative_dimensions(name, info.dims)
         value.type, value.shape = ir.TensorType(info.dtype), ir.Shape(info.dims)
     if loaded is not model:
-        type_graph(graph, grouped)
+        type_graph(graph, grouped, replicas)
     _refuse_open_types(graph)
     _refuse_element_types(graph)
     _refuse_vast_tensors(graph)
     return loaded
+
+
+def _has_open_types(graph: ir.Graph) -> bool:
+    """Whether an operator that has a shape rule gives a tensor whose type is open."""
+    return any(
+        info_of(value) is None
+        for node in ir.traversal.RecursiveGraphIterator(graph)
+        if schema_of_node(node) is not None
+        for value in node.outputs
+    )
 
 
 def _type_as_on_replica(weight: ir.Value, settings: VariableSettings, replicas: int) -> None:

@@ -9,7 +9,8 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE
-from paddle_ipu.popart.enums import RecomputationType, RecomputeType
+from paddle_ipu.popart.collectives import OPERATOR, REDUCE_SCATTER
+from paddle_ipu.popart.enums import CollectiveOperator, RecomputationType, RecomputeType
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
@@ -205,6 +206,28 @@ def check_batch_norms(graph: ir.Graph, differentiated: Collection[str]) -> None:
                 f'BatchNorm Op "{debug_name(node)}" has {len(outputs)} output(s) which means it is '
                 "in inference mode, but its gradient Op is being created. To use the BatchNorm Op "
                 "in inference mode during training, it has to be detached first."
+            )
+
+
+def check_shards(graph: ir.Graph, differentiated: Collection[str]) -> None:
+    """Checks that no gradient goes through a reduce-scatter that has none.
+
+    Args:
+        differentiated: tensors that have a gradient.
+
+    Raises:
+        popart_exception: one reduces what it scatters.
+    """
+    for node in graph:
+        if node.op_type != REDUCE_SCATTER or node.outputs[0].name not in differentiated:
+            continue
+        written = node.attributes.get(OPERATOR)
+        operator = CollectiveOperator(0 if written is None else written.as_int())
+        if operator is not CollectiveOperator.Local:
+            raise popart_exception(
+                "ReplicatedReduceScatterOp: grad op is only implemented when "
+                f"CollectiveOperator==CollectiveOperator::Local. {debug_name(node)} is on the path "
+                "to the loss; detach what it reads"
             )
 
 

@@ -19,7 +19,6 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.absent import Absent
-from paddle_ipu.popart.collectives import check_shards, type_shards
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
 from paddle_ipu.popart.optimizer import Optimizer
@@ -51,6 +50,7 @@ from paddle_ipu.sessions.checks import (
     check_not_all_pruned,
     check_options,
     check_recomputation,
+    check_shards,
     check_types,
     instances_of,
 )
@@ -141,7 +141,6 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_effects(options)
         check_options(options, training, ipus)
         self._instances = instances_of(options)
-        type_shards(self._graph, self.replicationFactor * self._instances)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_recomputation(self._graph, options)

@@ -50,4 +50,5 @@ graphcore_row(
         ("__collectiveOperator", Attribute("enum", argument="collectiveOperator")),
         ("__collectiveCommGroup", Attribute("comm", argument="commGroup")),
     ],
+    by_replicas=True,
 )  # fmt: skip

@@ -28,6 +28,7 @@ class InferenceContext:
         input_ids: tensor ids of the inputs, empty for an omitted one.
         output_ids: tensor ids of the outputs.
         value_of: number of an input -> its value, None where that is computed at run time.
+        replicas: of the session, for rules that depend on them.
     """
 
     identifier: str
@@ -37,6 +38,7 @@ class InferenceContext:
     input_ids: Sequence[str]
     output_ids: Sequence[str]
     value_of: Callable[[int], Constant | None]
+    replicas: int = 1
 
     @property
     def op(self) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.collectives import COMM_GROUP, replica_grouping, shard_length
 from paddle_ipu.popart.enums import DataType, InitType
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo, shape_string
@@ -309,12 +311,17 @@ def init(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def shard(ctx: InferenceContext) -> list[TensorInfo]:
-    """One replica's part of the flat tensor; that of one replica is all of it.
-
-    `popart.collectives.type_shards` knows better, once there is a session.
-    """
+    """The part of the flat tensor that each replica of a group has."""
     x = ctx.info(0)
-    return [TensorInfo.of(x.dtype, (x.nelms(),))]
+    group: Sequence[int] = ctx.attributes.get(COMM_GROUP) or ()
+    try:
+        size = replica_grouping(group, ctx.replicas).getGroupSize()
+    except popart_exception as error:
+        raise ctx.error(
+            f"has groups of {group[1]} replicas, which do not divide the {ctx.replicas} replicas "
+            f"of the session. {error}"
+        ) from error
+    return [TensorInfo.of(x.dtype, (shard_length(x.nelms(), size),))]
 
 
 def reverse(ctx: InferenceContext) -> list[TensorInfo]:

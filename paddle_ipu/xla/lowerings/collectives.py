@@ -11,8 +11,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError, popart_exception
-from paddle_ipu.popart.annotations import COMM_GROUP
-from paddle_ipu.popart.collectives import OPERATOR, replica_grouping, shard_length
+from paddle_ipu.popart.collectives import COMM_GROUP, OPERATOR, replica_grouping, shard_length
 from paddle_ipu.popart.enums import CollectiveOperator
 from paddle_ipu.xla.lowerings.arrays import Inputs
 from paddle_ipu.xla.lowerings.registry import (

@@ -328,7 +328,9 @@ def test_members_of_a_group_have_a_part_each_of_what_it_reduces() -> None:
         for group, members in GROUPS:
             settings = {} if group is None else {"commGroup": group}
             y = make.aiGraphcore.replicatedreducescatter([x], operator, **settings)
-            # What follows has the shape that the session gives to a part.
+            # How long a part is, and what is computed of it, only a session knows.
+            with pytest.raises(popart_exception, match="is not an known tensor"):
+                make.getTensorShape(y)
             y = make.aiOnnx.neg([y])
             size = len(members[0])
             length = -(-10 // size)
@@ -392,6 +394,27 @@ def test_a_part_of_ones_own_has_the_gradient_of_all_parts() -> None:
     np.testing.assert_array_equal(got["Gradient___w"], [[1, 1, 1, 2, 2]] * 2)
 
 
+def test_parts_meet_tensors_of_their_own_length() -> None:
+    make = builder()
+    x = make.addInputTensor("FLOAT", [6], "x")
+    y = make.addInputTensor("FLOAT", [3], "y")
+    inner = make.createSubgraphBuilder()
+    inside = inner.addInputTensor("FLOAT", [6])
+    inner.addOutputTensor(inner.aiGraphcore.replicatedreducescatter([inside], ADD))
+    (of_call,) = make.aiGraphcore.call([x], 1, inner)
+    both = make.aiOnnxOpset11.add([make.aiGraphcore.replicatedreducescatter([x]), of_call])
+    z = make.aiOnnxOpset11.mul([both, y])
+    fed = np.arange(12, dtype=np.float32).reshape(2, 6)
+    own = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    model = make.getModelProto()
+    for source in (make.model, model, popart.Builder(model).getModelProto()):
+        session = infer(source, {z: "All"}, settings=replicated(2))
+        expected = 2 * fed.sum(0).reshape(2, 3) * own
+        np.testing.assert_array_equal(run(session, {"x": fed, "y": own})[z], expected)
+    with pytest.raises(popart_exception, match="Mul"):
+        infer(make.model, {z: "All"})
+
+
 def test_reduce_scatters_that_popart_refuses() -> None:
     make = builder()
     w = make.addInitializedInputTensor(np.arange(4, dtype=np.float32), "w")
@@ -411,14 +434,6 @@ def test_reduce_scatters_that_popart_refuses() -> None:
         popart.TrainingSession(
             make.model, flow(1, {}), loss, popart.SGD(SGD), device(2), userOptions=replicated(2)
         )
-    make = builder()
-    w = make.addInitializedInputTensor(np.arange(4, dtype=np.float32), "w")
-    inner = make.createSubgraphBuilder()
-    inside = inner.addInputTensor("FLOAT", [4])
-    inner.addOutputTensor(inner.aiGraphcore.replicatedreducescatter([inside], ADD))
-    (y,) = make.aiGraphcore.call([w], 1, inner)
-    with pytest.raises(popart_exception, match="stands in a subgraph, where its shape, which dep"):
-        infer(make.model, {y: "All"}, settings=replicated(2))
 
 
 @pytest.mark.parametrize("strategy", ["Post", "Running"])

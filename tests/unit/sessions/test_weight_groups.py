@@ -441,6 +441,27 @@ def test_weights_of_one_group_are_typed_at_once() -> None:
             make.addInitializedInputTensor(*arguments)
 
 
+def test_a_subgraph_takes_and_reads_weights_of_groups() -> None:
+    settings, start = popart.VariableSettings(CONSECUTIVE), entries(W, 2)
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    w = make.addInitializedInputTensor(start, settings, "w")
+    v = make.addInitializedInputTensor(start + 1, settings, "v")
+    body = make.createSubgraphBuilder()
+    taken = [body.addUntypedInputTensor(), body.addUntypedInputTensor()]
+    body.addInputTensorFromParentGraph(v)
+    product = body.aiOnnxOpset11.matmul(taken)
+    body.addOutputTensor(body.aiOnnxOpset11.matmul([product, v]))
+    (y,) = make.aiGraphcore.call([x, w], 1, body)
+    make.addOutputTensor(w)
+    fed, own = micro_batches(4), start[[0, 0, 1, 1]]
+    for model in (make.model, make.getModelProto()):
+        session = infer(model, {y: "All", w: "All"}, settings=replicated(4))
+        got = run(session, {"x": fed})
+        np.testing.assert_allclose(got[y], fed @ own @ (own + 1), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(got[w], own)
+
+
 def test_what_cannot_be_done_says_why() -> None:
     settings = popart.VariableSettings(CONSECUTIVE)
     clips = [popart.ClipNormSettings.clipAllWeights(1.0)]
