@@ -72,6 +72,8 @@ _TABLE = {
         "enableFloatingPointChecks": "A result that is NaN or infinite raises `NumericalError`.",
         "enableLoadAndOffloadRNGState": "`getRNGState` and `setRNGState` may be called.",
         "enableSupportedDataTypeCasting": "Off: integers of 64 bits are refused, not narrowed.",
+        "ensureFp32LossScaleTensor":
+            "The anchor `lossScaling_FLOAT16` is float32; the scale itself always is.",
         "globalReplicaOffset": "The first replica of this process; it has to be the one it is.",
         "hardwareInstrumentations": "Which counters `getCycleCount` knows.",
         "instrumentWithHardwareCycleCounter": "`getCycleCount` predicts cycles.",
@@ -124,7 +126,6 @@ _TABLE = {
         "enablePrefetchDatastreams": "Inputs are fetched ahead.",
         "enableSerializedMatmuls": "Products marked so are computed in parts.",
         "enableVariablesCaching": "The cached executable holds the weights.",
-        "ensureFp32LossScaleTensor": "The loss scale is float32; here it always is.",
         "executionPhaseSettings": "The program is cut into phases with weights off chip.",
         "explicitRecomputation": "Recomputed operators are in the graph.",
         "exportPoplarComputationGraph": "Poplar writes its graph of compute sets.",

@@ -365,3 +365,40 @@ def test_the_log_tells_a_compilation_from_an_executable_that_is_loaded(
         f"{start} {tmp_path / 'file'}", "Engine loaded",
         f"{start} {tmp_path / 'cache'}", "Engine loaded",
     ]  # fmt: skip
+
+
+def test_groups_of_replicas_get_their_own_weights_back(tmp_path: Path) -> None:
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 1)
+    own = popart.VariableSettings(group, popart.VariableRetrievalMode.AllReplicas)
+    start = np.stack([W, 2 * W])
+    settings = options(enableReplicatedGraphs=True, replicatedGraphCount=2)
+
+    def made() -> popart.TrainingSession:
+        program = Linear(w=start, settings=(own, None))
+        return popart.TrainingSession(
+            program.builder.model, flow(1, {program.loss: "All"}), program.loss,
+            popart.SGD(SGD), popart.DeviceManager().acquireAvailableDevice(2),
+            userOptions=settings,
+        )  # fmt: skip
+
+    def read(session: popart.TrainingSession) -> Any:
+        arrays = {name: np.empty_like(start) for name in ("w", "Accl___w")}
+        session.weightsToHost()
+        session.readWeights(popart.PyWeightsIO(arrays))
+        return [*arrays.values()]
+
+    x = {"x": micro_batches(2)}
+    first = made()
+    first.prepareDevice()
+    first.weightsFromHost()
+    run(first, x)
+    first.saveExecutable(str(tmp_path / "file"))
+    second = made()
+    second.loadExecutable(str(tmp_path / "file"))
+    second.prepareDevice()
+    second.weightsFromHost()
+    for _ in range(2):
+        for array, expected in zip(read(second), read(first), strict=True):
+            np.testing.assert_array_equal(array, expected)
+        run(first, x)
+        run(second, x)
