@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
@@ -74,15 +75,33 @@ def _given(node: ir.Node) -> list[str]:
 
 
 def _attribute_for(node: ir.Node, name: str, value: Any) -> ir.Attr:
-    """An attribute of a node; the kind of an empty list is that of the operator's attribute."""
-    schema = schema_of_node(node)
-    known = schema.attributes.get(name) if schema is not None else None
-    if known is not None and isinstance(value, (list, tuple)) and not value:
-        if known.kind == "strings":
+    """An attribute of a node; the kind of an empty list is that of the operator's attribute.
+
+    NumPy's numbers and arrays and every kind of sequence do, and whole numbers among others are
+    floats, as PopART's bindings have it.
+
+    Raises:
+        TypeError: neither numbers nor texts.
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        value = [item.item() if isinstance(item, np.generic) else item for item in value]
+        if any(isinstance(item, float) for item in value):
+            value = [float(item) if isinstance(item, int) else item for item in value]
+        schema = schema_of_node(node)
+        known = schema.attributes.get(name) if schema is not None else None
+        if not value and known is not None and known.kind == "strings":
             return ir.AttrStrings(name, [])
-        if known.kind == "floats":
+        if not value and known is not None and known.kind == "floats":
             return ir.AttrFloat32s(name, [])
-    return attribute_of(name, value)
+    try:
+        return attribute_of(name, value)
+    except popart_exception:
+        raise TypeError(
+            "addNodeAttribute(): incompatible function arguments. attributeValue must be an int, a "
+            f"float, a str or a list of one of them; attribute '{name}' got {value!r}"
+        ) from None
 
 
 def _by_either_name(method: Callable[P, R]) -> Callable[P, R]:

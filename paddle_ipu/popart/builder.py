@@ -596,9 +596,9 @@ def _input_arguments(
     by_name = isinstance(first, str)
     if by_name:
         shape = rest.pop(0) if rest else given.pop("shape", None)
-        if not isinstance(shape, (list, tuple)):
+        if isinstance(shape, (str, bytes)) or not isinstance(shape, (Sequence, np.ndarray)):
             raise wrong
-        info = TensorInfo(first, shape)
+        info = TensorInfo(first, list(shape))
     elif isinstance(first, TensorInfo):
         info = first
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.enums import AnchorReturnTypeId, ExchangeStrategy, TileSet
@@ -120,13 +121,13 @@ class DataFlow:
                 f"[AnchorReturnType]), got {(batchesPerStep, *args)} {keywords}"
             )
         wrong = [k for k, v in kinds.items() if not isinstance(v, AnchorReturnType)]
-        if rest or keywords or wrong or not isinstance(batchesPerStep, int):
+        if rest or keywords or wrong or not isinstance(batchesPerStep, SupportsIndex):
             raise TypeError(
                 "DataFlow takes (int, dict[str, AnchorReturnType]) or (int, list[str], "
                 f"[AnchorReturnType]), got {(batchesPerStep, *args)} {keywords}"
             )
         self._anchors = kinds
-        self._batches = batchesPerStep
+        self._batches = operator.index(batchesPerStep)
         self._check()
 
     def _check(self) -> None:

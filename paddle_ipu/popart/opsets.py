@@ -223,7 +223,9 @@ def _make_method(schema: OpSchema) -> OpMethod:
             if value is REQUIRED:
                 raise incompatible(given, keywords, f"'{names[at]}' is missing.")
         inputs = () if args_at is None else values[args_at]
-        if not isinstance(inputs, (list, tuple)) or not all(type(i) is str for i in inputs):
+        if isinstance(inputs, np.ndarray):
+            inputs = inputs.tolist()
+        if not isinstance(inputs, (list, tuple)) or not all(isinstance(i, str) for i in inputs):
             raise incompatible(given, keywords, "'args' must be a list of tensor ids.")
         written = []
         for at, name, attribute in attributes:

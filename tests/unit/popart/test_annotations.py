@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from paddle_ipu.errors import popart_exception
@@ -98,6 +99,25 @@ def test_node_attributes(builder: Builder) -> None:
             get("s", {y})
     with pytest.raises(popart_exception, match=r"^Attribute f is not a string.$"):
         builder.getStringNodeAttribute("f", {y})
+
+
+def test_numpys_numbers_are_attributes(builder: Builder) -> None:
+    y = builder.aiOnnx.sin([builder.addInputTensor("FLOAT", [2])])
+    for name, value in {
+        "i": np.int64(3), "is": np.asarray([1, 2]), "range": range(2), "f": np.float32(0.5),
+        "fs": (1, np.float16(2.5)), "s": np.str_("a"), "b": np.bool_(True),
+    }.items():  # fmt: skip
+        builder.addNodeAttribute(name, value, {y})
+    assert builder.getInt64NodeAttribute("i", {y}) == 3
+    assert builder.getInt64VectorNodeAttribute("is", {y}) == [1, 2]
+    assert builder.getInt64VectorNodeAttribute("range", {y}) == [0, 1]
+    assert builder.getFloatNodeAttribute("f", {y}) == 0.5
+    assert builder.getFloatVectorNodeAttribute("fs", {y}) == [1, 2.5]
+    assert builder.getStringNodeAttribute("s", {y}) == "a"
+    assert builder.getInt64NodeAttribute("b", {y}) == 1
+    for wrong in ({}, None, ["a", 1]):
+        with pytest.raises(TypeError, match=r"^addNodeAttribute\(\): incompatible .* 'w' got "):
+            builder.addNodeAttribute("w", wrong, {y})
 
 
 def test_a_default_that_popart_leaves_out_can_be_added(builder: Builder) -> None:

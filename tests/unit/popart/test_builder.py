@@ -439,7 +439,12 @@ def test_a_node_of_a_large_graph_takes_no_more_calls_than_the_first() -> None:
 def test_arguments_are_taken_as_pybind_takes_them() -> None:
     builder = Builder()
     x = builder.addInputTensor("FLOAT", [4, 6])
-    total = builder.aiOnnx.reducesum([x], axes=range(2), keepdims=False)
+    for shape in (range(4, 7, 2), np.asarray([4, 6]), (np.int64(4), 6)):
+        assert builder.getTensorShape(builder.addInputTensor("FLOAT", shape)) == [4, 6]
+    for wrong in ("46", {4, 6}, 4):
+        with pytest.raises(TypeError, match="addInputTensor"):
+            builder.addInputTensor("FLOAT", wrong)
+    total = builder.aiOnnx.reducesum(np.asarray([x]), axes=range(2), keepdims=False)
     assert builder.getTensorShape(total) == []
     low, high = np.array(-1, np.float16), np.float32(1)
     drawn = builder.aiOnnx.randomuniform((3, 1), low=low, high=high, dtype=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paddle_ipu.errors import popart_exception
@@ -40,6 +41,12 @@ def test_anchor_return_types() -> None:
 def test_wrong_anchor_return_types(args: tuple[Any, ...], message: str) -> None:
     with pytest.raises(popart_exception, match=message):
         AnchorReturnType(*args)
+
+
+def test_batches_are_any_whole_number() -> None:
+    flow = DataFlow(np.int64(3), ["a"])
+    assert flow.batchesPerStep() == 3
+    assert type(flow.batchesPerStep()) is int
 
 
 def test_wrong_types() -> None:
