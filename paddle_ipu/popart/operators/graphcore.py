@@ -98,7 +98,7 @@ graphcore_row(
     name="nllloss",
 )  # fmt: skip
 graphcore_row(
-    "L1", 1, loss.reduced_loss, FLOATS, OpCost("loss"), READS_INPUT,
+    "L1", 1, loss.l1, FLOATS, OpCost("loss"), READS_INPUT,
     [float_("lambda"), reduction()], name="l1loss",
 )  # fmt: skip
 graphcore_row(

@@ -50,6 +50,10 @@ class InferenceContext:
         """An exception about this operator, its name first."""
         return popart_exception(f"{self.op} {message}")
 
+    def told(self, message: str, more: str) -> popart_exception:
+        """PopART's message, and then what else there is to say of this operator."""
+        return popart_exception(f"{message} {self.op} {more}")
+
     def input_id(self, index: int) -> str:
         """The tensor id of an input."""
         return self.input_ids[index]

@@ -17,8 +17,18 @@ def _reduced(ctx: InferenceContext, info: TensorInfo) -> list[TensorInfo]:
 
 
 def reduced_loss(ctx: InferenceContext) -> list[TensorInfo]:
-    """L1, IdentityLoss: a scalar, or the input's shape when nothing is reduced."""
+    """IdentityLoss: a scalar, or the input's shape when nothing is reduced."""
     return _reduced(ctx, ctx.info(0))
+
+
+def l1(ctx: InferenceContext) -> list[TensorInfo]:
+    """Like `reduced_loss`, of what is no scalar."""
+    if not ctx.info(0).dims:
+        raise ctx.told(
+            "L1Op not valid for rank-0 tensor (scalar).",
+            f"reads the scalar '{ctx.input_id(0)}'; reshape it to [1]",
+        )
+    return reduced_loss(ctx)
 
 
 def _labelled(ctx: InferenceContext) -> TensorInfo:
@@ -50,16 +60,34 @@ def log_nll(ctx: InferenceContext) -> list[TensorInfo]:
     return [_labelled(ctx)]
 
 
+def _log_probabilities(ctx: InferenceContext) -> TensorInfo:
+    probs = ctx.info(0)
+    if len(probs.dims) != 3:
+        raise popart_exception(
+            f"Unsupported shape for input 0 of Op {ctx.op} (expected a 'logarithmized "
+            "probabilities' tensor of rank 3, got a tensor with shape "
+            f"{shape_string(probs.dims)})."
+        )
+    return probs
+
+
 def ctc(ctx: InferenceContext) -> list[TensorInfo]:
     """(log_probs [T, N, C], targets [N, S], input lengths [N], target lengths [N]) -> [N]."""
-    probs, targets = ctx.expect_rank(0, 3, 3), ctx.expect_rank(1, 2, 2)
+    probs, targets = _log_probabilities(ctx), ctx.info(1)
     batch = probs.dims[1]
-    batches = (targets.dims[0], *ctx.info(2).dims, *ctx.info(3).dims)
-    if batches != (batch, batch, batch):
-        raise ctx.error(
-            f"has log probabilities of a batch of {batch}, but targets {targets}, input lengths "
-            f"{ctx.info(2)} and target lengths {ctx.info(3)}"
+    if len(targets.dims) != 2 or targets.dims[0] != batch:
+        raise popart_exception(
+            f"Unsupported shape for input 1 of Op {ctx.op} (expected a 'targets' tensor of rank 2 "
+            f"with the size of the first dimension being {batch} to match the size of the second "
+            "dimension of the 'logarithmized probabilities' tensor, got "
+            f"{shape_string(targets.dims)})."
         )
+    for index, name in ((2, "input lengths"), (3, "target lengths")):
+        if ctx.info(index).dims != (batch,):
+            raise popart_exception(
+                f"Unsupported shape for input {index} of Op {ctx.op} (expected a '{name}' tensor "
+                f"of shape [{batch}], got {shape_string(ctx.info(index).dims)})."
+            )
     name = ctx.attributes.get("outDataType", "UNDEFINED")
     dtype = probs.dtype if name == "UNDEFINED" else TensorInfo(str(name), []).dtype
     return _reduced(ctx, TensorInfo.of(dtype, (batch,)))
@@ -67,8 +95,13 @@ def ctc(ctx: InferenceContext) -> list[TensorInfo]:
 
 def ctc_beam_search(ctx: InferenceContext) -> list[TensorInfo]:
     """(log_probs [T, N, C], lengths [N]) -> (log probabilities, lengths, labels) of P paths."""
-    probs = ctx.expect_rank(0, 3, 3)
+    probs = _log_probabilities(ctx)
     times, batch, _ = probs.dims
+    if ctx.info(1).dims != (batch,):
+        raise popart_exception(
+            f"Unsupported shape for input 1 of Op {ctx.op} (expected a 'data lengths' tensor of "
+            f"shape [{batch}], got {shape_string(ctx.info(1).dims)})."
+        )
     paths = ctx.attributes["top_paths"]
     return [
         TensorInfo.of(probs.dtype, (batch, paths)),

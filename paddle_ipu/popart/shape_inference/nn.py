@@ -87,11 +87,20 @@ def conv(ctx: InferenceContext) -> list[TensorInfo]:
     x = ctx.expect_rank(0, 3).dims
     w = ctx.expect_rank(1, len(x), len(x)).dims
     group = ctx.attributes["group"]
-    if group < 1 or x[1] != w[1] * group or w[0] % group:
-        raise ctx.error(
-            f"group {group} does not fit: data {shape_string(x)} has {x[1]} channels, weights "
-            f"{shape_string(w)} take {w[1]} channels in each group and give {w[0]}"
+    if group < 1:
+        raise popart_exception(f"group attribute in {ctx.op} must be greater than zero")
+    fault = (
+        f"group {group} does not fit: data {shape_string(x)} has {x[1]} channels, weights "
+        f"{shape_string(w)} take {w[1]} channels in each group and give {w[0]}"
+    )
+    if x[1] != w[1] * group:
+        raise popart_exception(
+            f"Invalid value for group ({group}) in {ctx.op}. number of input channels ({x[1]}) / "
+            f"group ({group}) should be equal to the weight inputs second dimension ({w[1]}): "
+            f"{fault}"
         )
+    if w[0] % group:
+        raise ctx.error(fault)
     kernel = list(ctx.attributes.get("kernel_shape") or w[2:])
     if tuple(kernel) != w[2:]:
         raise popart_exception(
@@ -179,7 +188,12 @@ def _refuse_unsupported(ctx: InferenceContext) -> None:
     if attributes.get("storage_order"):
         raise ctx.error("storage_order != 0, not supported")
     if any(dilation != 1 for dilation in attributes.get("dilations") or ()):
-        raise ctx.error("dilations != 1, not supported")
+        raise ctx.told(
+            f"{ctx.identifier.split('.')[-1].split(':')[0]} has dilations "
+            f"{shape_string(attributes['dilations'])}. Dilations of value other than 1 are "
+            "currently not supported.",
+            "has dilations != 1, not supported",
+        )
 
 
 def pool(ctx: InferenceContext) -> list[TensorInfo]:
@@ -188,9 +202,10 @@ def pool(ctx: InferenceContext) -> list[TensorInfo]:
     kernel = list(ctx.attributes["kernel_shape"])
     _refuse_unsupported(ctx)
     if len(kernel) != len(x.dims) - 2:
-        raise ctx.error(
+        raise ctx.told(
+            "invalid kernel_shape, not same rank as the tensor operated on.",
             f"kernel_shape {kernel} must have one size for each of the {len(x.dims) - 2} spatial "
-            f"dimensions of {shape_string(x.dims)}"
+            f"dimensions of {shape_string(x.dims)}",
         )
     return [TensorInfo.of(x.dtype, (*x.dims[:2], *_window_dims(ctx, x.dims[2:], kernel)))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.shape_inference.context import Dims, InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo
 
@@ -34,16 +35,49 @@ def median(ctx: InferenceContext) -> list[TensorInfo]:
 
 def bucketize(ctx: InferenceContext) -> list[TensorInfo]:
     """(x, boundaries [B]) -> the number of each element's bucket, 0 to B."""
-    ctx.expect_rank(1, 1, 1)
-    ctx.same_dtype(0, 1)
-    return [TensorInfo.of(ir.DataType.INT32, ctx.info(0).dims)]
+    x, boundaries, right = ctx.info(0), ctx.info(1), ctx.attributes["right"]
+    if len(boundaries.dims) != 1:
+        raise ctx.told(
+            "BucketizeOp::setup The boundaries tensor is not a 1-D tensor. The boundaries tensor "
+            f"rank = {len(boundaries.dims)}.",
+            f"got {boundaries}",
+        )
+    if x.dtype != boundaries.dtype:
+        raise ctx.told(
+            "BucketizeOp::setup The input and boundaries tensors have different data types. The "
+            f"input tensor data type = {x.data_type_lcase()}. The boundaries tensor data type = "
+            f"{boundaries.data_type_lcase()}.",
+            f"has {ctx.of_two_types(0, 1)}",
+        )
+    if right not in (0, 1):
+        raise popart_exception(f"BucketizeOp right = {right} is not valid: must be either 0 or 1.")
+    return [TensorInfo.of(ir.DataType.INT32, x.dims)]
 
 
 def arg_reduce(ctx: InferenceContext) -> list[TensorInfo]:
     """ArgMax, ArgMin: indices along one axis."""
-    x = ctx.info(0)
+    x, axis = ctx.info(0), ctx.attributes["axis"]
     keep = bool(ctx.attributes["keepdims"])
-    return [TensorInfo.of(ir.DataType.INT64, _reduced(ctx, x.dims, [ctx.attributes["axis"]], keep))]
+    _check_axis(ctx, "ArgExtremaOp", axis, len(x.dims))
+    return [TensorInfo.of(ir.DataType.INT64, _reduced(ctx, x.dims, [axis], keep))]
+
+
+def _check_axis(ctx: InferenceContext, name: str, axis: int, rank: int) -> None:
+    """Raises as PopART does for an axis of one of its operators that the input has not."""
+    if rank == 0:
+        raise popart_exception(
+            f"{name} input rank must be greater than 0, invalid {name} {ctx.op}."
+        )
+    if axis >= rank:
+        raise popart_exception(
+            f"Cannot compute {name} on axis {axis} when input rank is {rank}, invalid {name} "
+            f"{ctx.op}."
+        )
+    if axis < -rank:
+        raise ctx.told(
+            f"Axis {axis} is out of acceptable range [{-rank}, {rank - 1}]",
+            f"has an input of rank {rank}",
+        )
 
 
 def softmax(ctx: InferenceContext) -> list[TensorInfo]:
@@ -64,11 +98,14 @@ def topk_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
 
 
 def _largest(ctx: InferenceContext, wanted: list[int]) -> list[TensorInfo]:
-    x = ctx.expect_rank(0, 1)
+    x = ctx.info(0)
+    _check_axis(ctx, "BaseSortOp", ctx.attributes["axis"], len(x.dims))
     axis = ctx.axis(ctx.attributes["axis"], len(x.dims))
     if len(wanted) != 1 or not 0 <= wanted[0] <= x.dims[axis]:
-        raise ctx.error(
-            f"k is {wanted}, expected one value in 0..{x.dims[axis]}, the size of axis {axis}"
+        raise popart_exception(
+            f"Cannot take top-{' '.join(map(str, wanted))} on dim of size {x.dims[axis]}, invalid "
+            f"Op {ctx.op}: k is {wanted}, expected one value in 0..{x.dims[axis]}, the size of "
+            f"axis {axis}"
         )
     dims = (*x.dims[:axis], wanted[0], *x.dims[axis + 1 :])
     return [TensorInfo.of(x.dtype, dims), TensorInfo.of(ir.DataType.INT64, dims)]
@@ -76,16 +113,26 @@ def _largest(ctx: InferenceContext, wanted: list[int]) -> list[TensorInfo]:
 
 def sort(ctx: InferenceContext) -> list[TensorInfo]:
     """(values, indices) along one axis."""
-    x = ctx.expect_rank(0, 1)
-    ctx.axis(ctx.attributes["axis"], len(x.dims))
+    x = ctx.info(0)
+    _check_axis(ctx, "BaseSortOp", ctx.attributes["axis"], len(x.dims))
     return [x, TensorInfo.of(ir.DataType.INT32, x.dims)][: ctx.num_outputs]
 
 
 def cumsum(ctx: InferenceContext) -> list[TensorInfo]:
     """(x, axis): the axis is a constant scalar."""
     x = ctx.info(0)
+    for name in ("exclusive", "reverse"):
+        if ctx.attributes[name] not in (0, 1):
+            raise ctx.told(
+                f"CumSum op, '{name}' attributes must be 0 or 1.", f"has {ctx.attributes[name]}"
+            )
+    if ctx.info(1).nelms() != 1:
+        raise ctx.told("CumSum op, 'axis' tensor must have one element.", f"got {ctx.info(1)}")
+    if ctx.value_of(1) is None:
+        raise popart_exception(
+            f"For CumSum op {ctx.op}, the axis tensor {ctx.input_id(1)} does not have data. It is "
+            "computed at run time; make it a Constant or an initializer"
+        )
     axis = ctx.constant_ints(1, "axis")
-    if len(axis) != 1:
-        raise ctx.error(f"axis must be one value, got {axis}")
     ctx.axis(axis[0], len(x.dims))
     return [x]

@@ -37,9 +37,10 @@ def _one_of(ctx: InferenceContext, name: str, known: Sequence[str]) -> None:
 def _larger(ctx: InferenceContext, scales: Sequence[float]) -> list[TensorInfo]:
     x = ctx.info(0)
     if len(scales) != len(x.dims):
-        raise ctx.error(
-            f"There should be exactly {len(x.dims)} elements in resize op inputs, scales. Scales "
-            f"has {len(scales)} elements."
+        raise ctx.told(
+            f"The number of dimensions of the resize op scales ({len(scales)}) must match the "
+            f"number of dimensions of the input ({len(x.dims)}).",
+            f"has scales {list(scales)} of {shape_string(x.dims)}",
         )
     if any(scale <= 0 for scale in scales):
         raise ctx.error(f"scales must be positive, got {list(scales)}")
@@ -94,7 +95,13 @@ def resize(ctx: InferenceContext) -> list[TensorInfo]:
             )
     if scales:
         return _larger(ctx, scales)
-    if len(sizes) != len(x.dims) or min(sizes) < 0:
+    if len(sizes) != len(x.dims):
+        raise ctx.told(
+            f"ResizeOp, length of sizes ({len(sizes)}) does not match the rank of input shape "
+            f"({len(x.dims)}).",
+            f"sizes {sizes} must hold one size for each of the {len(x.dims)} dimensions",
+        )
+    if min(sizes) < 0:
         raise ctx.error(
             f"sizes {sizes} must hold one size for each of the {len(x.dims)} dimensions"
         )

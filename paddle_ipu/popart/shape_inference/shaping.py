@@ -59,6 +59,12 @@ def transpose(ctx: InferenceContext) -> list[TensorInfo]:
     """Transpose by `perm`, by default reversing the dimensions."""
     x = ctx.info(0)
     perm = ctx.attributes.get("perm") or list(reversed(range(len(x.dims))))
+    if len(perm) != len(x.dims):
+        raise ctx.told(
+            f"Rank of permutation tensor {shape_string(perm)}, rank {len(perm)} must be equal to "
+            f"rank of input tensor, shape {shape_string(x.dims)}, rank {len(x.dims)}.",
+            "needs an entry for each dimension",
+        )
     if sorted(perm) != list(range(len(x.dims))):
         raise ctx.error(
             f"perm {list(perm)} is no permutation of the {len(x.dims)} dimensions of "
@@ -97,18 +103,38 @@ def unsqueeze(ctx: InferenceContext) -> list[TensorInfo]:
 
 def concat(ctx: InferenceContext) -> list[TensorInfo]:
     """Joins along `axis`; all other dimensions agree."""
-    dtype = ctx.same_dtype(*range(len(ctx.inputs)))
-    first = ctx.expect_rank(0, 1).dims
-    axis = ctx.axis(ctx.attributes["axis"], len(first))
+    count = len(ctx.inputs)
+    dtype = ctx.info(0).dtype
+    for index in range(count):
+        if ctx.info(index).dtype != dtype:
+            raise popart_exception(
+                "All input tensor types to a concat operation must be equal. This is for op "
+                f"{ctx.op}, which has {ctx.of_two_types(0, index)}."
+            )
+    first = ctx.info(0).dims
+    rank, axis = len(first), ctx.attributes["axis"]
+    if not -rank <= axis < rank:
+        raise ctx.told(
+            f"Attribute 'axis' of ConcatOp, {axis}, is outside of acceptable range [{-rank}, "
+            f"{rank - 1}]",
+            f"has inputs of rank {rank}",
+        )
+    axis %= rank
     total = 0
-    for index in range(len(ctx.inputs)):
+    for index in range(count):
         dims = ctx.info(index).dims
-        if len(dims) != len(first) or any(
-            a != b for at, (a, b) in enumerate(zip(dims, first, strict=True)) if at != axis
-        ):
-            raise ctx.error(
+        if len(dims) != rank:
+            raise ctx.told(
+                f"Input {index} of {count} to concat does not have matching output rank. Input "
+                f"{index} has rank {len(dims)} ({shape_string(dims)}) while the output has rank "
+                f"{rank} ({shape_string(first)}).Concat axis {axis}.",
+                "needs inputs of one rank",
+            )
+        if any(a != b for at, (a, b) in enumerate(zip(dims, first, strict=True)) if at != axis):
+            raise ctx.told(
+                f"Input {index} to concat does not have matching shape.",
                 f"input {index} '{ctx.input_id(index)}' {shape_string(dims)} does not match input "
-                f"0 {shape_string(first)} in all but axis {axis}"
+                f"0 {shape_string(first)} in all but axis {axis}",
             )
         total += dims[axis]
     return [TensorInfo.of(dtype, (*first[:axis], total, *first[axis + 1 :]))]
@@ -122,15 +148,23 @@ def split(ctx: InferenceContext) -> list[TensorInfo]:
     sizes = list(ctx.attributes.get("split") or ())
     if not sizes:
         if size % ctx.num_outputs:
-            raise ctx.error(
+            raise ctx.told(
+                f"Tensor {ctx.input_id(0)} ({shape_string(x.dims)}) may not be split into equally "
+                f"sized parts along axis {axis}.",
                 f"cannot split axis {axis} of {shape_string(x.dims)} into {ctx.num_outputs} equal "
-                "parts. Give 'split'"
+                "parts. Give 'split'",
             )
         sizes = [size // ctx.num_outputs] * ctx.num_outputs
-    if len(sizes) != ctx.num_outputs or sum(sizes) != size or min(sizes) < 0:
-        raise ctx.error(
+    if len(sizes) != ctx.num_outputs:
+        raise ctx.told(
+            "Number of outputs does not match number of requested splits.",
+            f"split {sizes} has {len(sizes)} parts for {ctx.num_outputs} outputs",
+        )
+    if sum(sizes) != size or min(sizes) < 0:
+        raise ctx.told(
+            f"splits {sum(sizes)} invalid for dimension of size {size}.",
             f"split {sizes} does not cut axis {axis} of {shape_string(x.dims)} into "
-            f"{ctx.num_outputs} outputs"
+            f"{ctx.num_outputs} outputs",
         )
     return [TensorInfo.of(x.dtype, (*x.dims[:axis], part, *x.dims[axis + 1 :])) for part in sizes]
 
@@ -215,12 +249,21 @@ def expand(ctx: InferenceContext) -> list[TensorInfo]:
 def tile(ctx: InferenceContext) -> list[TensorInfo]:
     """Repeats each dimension a constant number of times."""
     x = ctx.info(0)
-    repeats = ctx.constant_ints(1, "Repeats")
-    if len(repeats) != len(x.dims) or any(count < 0 for count in repeats):
-        raise ctx.error(
-            f"repeats {repeats} must hold one count for each of the {len(x.dims)} dimensions of "
-            f"{shape_string(x.dims)}"
+    name = ctx.input_id(1)
+    if ctx.value_of(1) is None:
+        raise ctx.told(
+            f"The 'Repeats' Tensor `{name}' must be of type Constant.",
+            f"computes '{name}' at run time; make it a Constant or an initializer",
         )
+    repeats = ctx.constant_ints(1, "Repeats")
+    if len(repeats) != len(x.dims):
+        raise ctx.told(
+            f"'Repeats' tensor `{name}' should have one element for each dimension of the data "
+            "tensor.",
+            f"has repeats {repeats} of {shape_string(x.dims)}",
+        )
+    if any(count < 0 for count in repeats):
+        raise ctx.error(f"repeats {repeats} must not be negative")
     dims = tuple(dim * count for dim, count in zip(x.dims, repeats, strict=True))
     return [TensorInfo.of(x.dtype, dims)]
 
@@ -262,8 +305,15 @@ def _padded(ctx: InferenceContext, pads: list[int]) -> list[TensorInfo]:
 def one_hot(ctx: InferenceContext) -> list[TensorInfo]:
     """(indices, depth, values): a dimension of size depth is inserted at `axis`."""
     indices, values = ctx.expect_rank(0, 1), ctx.info(2)
+    if ctx.value_of(1) is None:
+        raise ctx.told(
+            f"The depth Tensor `{ctx.input_id(1)}' does not have data.",
+            f"computes '{ctx.input_id(1)}' at run time; make it a Constant or an initializer",
+        )
     depth = ctx.constant_ints(1, "depth")
-    if len(depth) != 1 or depth[0] < 1:
+    if len(depth) != 1:
+        raise ctx.told("The depth tensor should be rank 0 in OneHot.", f"got {ctx.info(1)}")
+    if depth[0] < 1:
         raise ctx.error(f"depth must be one positive value, got {depth}")
     if values.nelms() != 2:
         raise ctx.error(f"values must be [off_value, on_value], got {values}")
@@ -327,5 +377,21 @@ def shard(ctx: InferenceContext) -> list[TensorInfo]:
 def reverse(ctx: InferenceContext) -> list[TensorInfo]:
     """The input with `dimensions` flipped."""
     x = ctx.info(0)
-    ctx.axes(ctx.attributes.get("dimensions") or [], len(x.dims))
+    rank, dimensions = len(x.dims), list(ctx.attributes.get("dimensions") or [])
+    for at, dimension in enumerate(dimensions):
+        if dimension < 0:
+            raise popart_exception(
+                f"ReverseOp '{ctx.op}' invalid dimension '{dimension}'. Only positive dimensions "
+                f"are supported, here 0 to {rank - 1}"
+            )
+        if dimension >= rank:
+            raise popart_exception(
+                f"ReverseOp '{ctx.op}' invalid dimension '{dimension}' for input tensor of rank "
+                f"{rank}"
+            )
+        if dimension in dimensions[:at]:
+            raise popart_exception(
+                f"Dimension {dimension} appears multiple times in the list of dimensions of "
+                f"ReverseOp '{ctx.op}'"
+            )
     return [x]
