@@ -40,18 +40,14 @@ class _Blocks:
     """Pieces of a file's bytes, one after another."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self.pieces: list[bytes | memoryview] = []
         self._end = 0
 
-    def add(self, piece: bytes) -> tuple[int, int]:
+    def add(self, piece: bytes | memoryview) -> tuple[int, int]:
         """Appends a piece; returns where it begins and ends."""
         begin, self._end = self._end, self._end + len(piece)
-        self._pieces.append(piece)
+        self.pieces.append(piece)
         return begin, self._end
-
-    def joined(self) -> bytes:
-        """All of them."""
-        return b"".join(self._pieces)
 
 
 class _SavedEntries:
@@ -211,8 +207,9 @@ class SessionExecutables(SessionWeights):
     def _packed_variables(self, blocks: _Blocks) -> list[Any]:
         rows = []
         for name, array in self._variables().items():
-            whole = np.ascontiguousarray(array)
-            rows.append((name, whole.dtype.name, whole.shape, *blocks.add(whole.tobytes())))
+            # A copy of large weights may not fit.
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            rows.append((name, array.dtype.name, array.shape, *blocks.add(data)))
         return rows
 
     def _variables(self) -> dict[str, Array]:
@@ -233,7 +230,7 @@ class SessionExecutables(SessionWeights):
     def _write(path: Path, description: Mapping[str, Any], blocks: _Blocks) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            executable_file.write(path, description, blocks.joined())
+            executable_file.write(path, description, *blocks.pieces)
         except OSError as error:
             raise popart_exception(
                 f"Unable to open file '{path}': {error.strerror or error}"

@@ -78,25 +78,28 @@ def read(path: Path, *, links: bool = False) -> Content | str:
     return description, body[8 + length :]
 
 
-def write(path: Path, description: Mapping[str, Any], content: bytes) -> None:
+def write(path: Path, description: Mapping[str, Any], *content: bytes | memoryview) -> None:
     """Writes a file, for this user only; it appears whole, by a rename.
 
     Args:
         path: the file.
         description: what JSON can hold.
-        content: the bytes.
+        content: the bytes, in pieces.
 
     Raises:
         OSError: it cannot be written.
     """
     head = json.dumps(dict(description)).encode()
-    body = len(head).to_bytes(8, "little") + head + content
+    body = (len(head).to_bytes(8, "little"), head, *content)
+    digest = hashlib.sha256()
+    for piece in body:
+        digest.update(piece)
     unfinished = path.parent / f"{secrets.token_hex(8)}{UNFINISHED}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest())
-            file.write(body)
+            file.write(_MAGIC + digest.digest())
+            file.writelines(body)
         os.replace(unfinished, path)
     finally:
         with suppress(FileNotFoundError):
