@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
-from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, RECOMPUTE
+from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, MATMUL_FACTOR, MATMUL_MODE, RECOMPUTE
 from paddle_ipu.popart.collectives import OPERATOR, REDUCE_SCATTER
 from paddle_ipu.popart.enums import CollectiveOperator, RecomputationType, RecomputeType
 from paddle_ipu.popart.optimizer import Optimizer
@@ -16,7 +16,7 @@ from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.placement import virtual_graph_mode
-from paddle_ipu.popart.program import size_of, variable_writes
+from paddle_ipu.popart.program import dims_of, size_of, variable_writes
 from paddle_ipu.popart.schema import ONNX, debug_name, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.sessions.anchors import Derived
@@ -145,6 +145,42 @@ def check_excluded_patterns(graph: ir.Graph) -> None:
                     f"Invalid pattern name '{name}' in Op::excludePatterns of {debug_name(node)}. "
                     f"Patterns are {', '.join(sorted(EXCLUDABLE))}."
                 )
+
+
+_SERIALIZED = {
+    "input_channels": (0, -2, "input channels dim"),
+    "reducing_dim": (0, -1, "reducing dimension"),
+    "output_channels": (1, -1, "output channels dim"),
+}
+"""Mode of a serialised product -> the operand and its axis that are cut, and PopART's name."""
+
+
+def check_serialized_products(graph: ir.Graph) -> None:
+    """Checks that ``setSerializeMatMul`` cuts products into equal parts.
+
+    Raises:
+        popart_exception: the factor is 0, or does not divide the axis.
+    """
+    for node in graph:
+        mode = node.attributes.get(MATMUL_MODE)
+        if mode is None or mode.as_string() not in _SERIALIZED:
+            continue
+        at, axis, what = _SERIALIZED[mode.as_string()]
+        factor = node.attributes[MATMUL_FACTOR].as_int()
+        if factor < 1:
+            raise popart_exception(
+                f"Invalid serialisation factor {factor}. Serialisation factor must be a non-zero "
+                f"positive integer. It is of {debug_name(node)}."
+            )
+        operand = node.inputs[at]
+        dims = () if operand is None else dims_of(operand)
+        if len(dims) >= -axis and dims[axis] % factor:
+            raise popart_exception(
+                f"Invalid serialisation factor {factor} for {what} {dims[axis]}. "
+                f"{mode.as_string()} dim should be a multiple of the serialisation factor. It is "
+                f"of "
+                f"{debug_name(node)}."
+            )
 
 
 def check_not_all_pruned(graph: ir.Graph, anchors: Collection[str], loss: str | None) -> None:

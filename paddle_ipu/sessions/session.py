@@ -50,6 +50,7 @@ from paddle_ipu.sessions.checks import (
     check_not_all_pruned,
     check_options,
     check_recomputation,
+    check_serialized_products,
     check_shards,
     check_types,
     instances_of,
@@ -171,6 +172,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         )  # fmt: skip
         check_anchors(anchors, self._tensors, derived)
         if not self._is_paddles:
+            check_serialized_products(self._graph)
             check_not_all_pruned(self._graph, anchors, self._loss)
 
     def _build(self) -> Executable:
