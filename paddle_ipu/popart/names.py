@@ -136,6 +136,20 @@ reservedSpecificAdamEpsPrefix = _of_one("adamEps", "Adam's epsilon")
 reservedDefaultStepPrefix = _of_all("step", "the step count")
 reservedSpecificStepPrefix = _of_one("step", "the step count")
 
+GRADIENT_PREFIX, ACCUMULATED_PREFIX = reservedGradientPrefix(), reservedAccumPrefix()
+RESTORED_PREFIX, LOSS_SCALING_PREFIX = reservedRestoredPrefix(), reservedLossScalingPrefix()
+STATISTICS = f"{ACCUMULATED_PREFIX}autoLossScaleStats"
+"""The tensor that automatic loss scaling counts gradients in, over the micro-batches of a batch."""
+
+
+def of_tensor(anchor: str) -> str:
+    """The tensor whose value or gradient an anchor is, or is made of."""
+    for prefix in (GRADIENT_PREFIX, ACCUMULATED_PREFIX, RESTORED_PREFIX):
+        if anchor.startswith(prefix):
+            return anchor.removeprefix(prefix)
+    return anchor
+
+
 SCALED_STATE = f"{reservedLossScalingPrefix()}Adam"
 """The loss scaling whose units Adam's scaled state is in, where that may change."""
 

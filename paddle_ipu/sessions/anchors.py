@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from paddle_ipu.popart.enums import SGDAccumulatorAndMomentum
-from paddle_ipu.popart.optimizer import SGD, Optimizer
-from paddle_ipu.popart.options import SessionOptions
-from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.popart.program import FINAL_LOSS_SCALE
-from paddle_ipu.xla.step.step_program import (
+from paddle_ipu.popart.names import (
     ACCUMULATED_PREFIX,
     GRADIENT_PREFIX,
     LOSS_SCALING_PREFIX,
     RESTORED_PREFIX,
     STATISTICS,
 )
+from paddle_ipu.popart.optimizer import SGD, Optimizer
+from paddle_ipu.popart.options import SessionOptions
+from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
+from paddle_ipu.popart.program import FINAL_LOSS_SCALE
 
 
 @dataclass(frozen=True, slots=True)

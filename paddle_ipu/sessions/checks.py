@@ -16,11 +16,10 @@ from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.placement import virtual_graph_mode
-from paddle_ipu.popart.program import dims_of, size_of, variable_writes
-from paddle_ipu.popart.schema import ONNX, debug_name, schema_of_node
+from paddle_ipu.popart.program import dims_of, size_of
+from paddle_ipu.popart.schema import debug_name, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.sessions.anchors import Derived
-from paddle_ipu.xla.lowerings.registry import has_effect
 
 _WIDE_INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
 
@@ -181,27 +180,6 @@ def check_serialized_products(graph: ir.Graph) -> None:
                 f"of "
                 f"{debug_name(node)}."
             )
-
-
-def check_not_all_pruned(graph: ir.Graph, anchors: Collection[str], loss: str | None) -> None:
-    """Checks that an inference program has something to compute.
-
-    Args:
-        anchors: tensor ids.
-        loss: id of the loss; None in inference.
-
-    Raises:
-        popart_exception: the anchors are inputs, and no operator changes a variable or the host.
-    """
-    if loss is not None or variable_writes(graph, training=False):
-        return
-    made = {str(value.name) for node in graph for value in node.outputs}
-    if made.isdisjoint(anchors) and not any(
-        has_effect(node.domain or ONNX, node.op_type) for node in graph
-    ):
-        error = popart_exception("All operations in the main graph were pruned, nothing to compute")
-        error.add_note(f"No operator makes one of the anchors: {', '.join(anchors)}.")
-        raise error
 
 
 def check_types(graph: ir.Graph, options: SessionOptions) -> None:

@@ -17,13 +17,13 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.enums import AnchorReturnTypeId
+from paddle_ipu.popart.names import ACCUMULATED_PREFIX, of_tensor
 from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.popart.stepio import PyStepIO, PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
 from paddle_ipu.sessions.checks import replication_factor
 from paddle_ipu.sessions.weights import SessionWeights
 from paddle_ipu.xla.process import DeferredSignals
-from paddle_ipu.xla.step.step_program import ACCUMULATED_PREFIX, of_tensor
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.step_trace import Recording

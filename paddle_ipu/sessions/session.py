@@ -21,6 +21,7 @@ from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.popart.absent import Absent
 from paddle_ipu.popart.dataflow import DataFlow, InputShapeInfo
 from paddle_ipu.popart.integer_widths import computed_in_64_bits
+from paddle_ipu.popart.names import GRADIENT_PREFIX, of_tensor
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
@@ -47,7 +48,6 @@ from paddle_ipu.sessions.checks import (
     check_excluded_patterns,
     check_loss,
     check_loss_scaling,
-    check_not_all_pruned,
     check_options,
     check_recomputation,
     check_serialized_products,
@@ -58,6 +58,7 @@ from paddle_ipu.sessions.checks import (
 from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.executables import SessionExecutables
 from paddle_ipu.sessions.paddle_program import PaddleProgram
+from paddle_ipu.sessions.pruning import check_not_all_pruned
 from paddle_ipu.sessions.report import SessionReports
 from paddle_ipu.sessions.runs import SessionRuns
 from paddle_ipu.sessions.updater import updater_of
@@ -70,7 +71,7 @@ from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.recomputation import Recomputation
-from paddle_ipu.xla.step.step_program import GRADIENT_PREFIX, Anchor, StepProgram, of_tensor
+from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
 _LOGGER = logging.getLogger("popart.session")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from paddle_ipu.popart.names import of_tensor
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla.lowerings.registry import HostKernel
 from paddle_ipu.xla.step import parts, recomputation
@@ -12,7 +13,7 @@ from paddle_ipu.xla.step.node_lowering import GraphSettings
 from paddle_ipu.xla.step.optimizer_state import OptimizerState
 from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.stale_weights import stale_reads
-from paddle_ipu.xla.step.step_program import StepProgram, of_tensor
+from paddle_ipu.xla.step.step_program import StepProgram
 from paddle_ipu.xla.step.traced_step import Step
 
 

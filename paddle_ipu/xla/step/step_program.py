@@ -16,23 +16,6 @@ from paddle_ipu.xla.step.automatic_loss_scaling import AutomaticLossScaling
 from paddle_ipu.xla.step.recomputation import Recomputation
 from paddle_ipu.xla.step.replica_values import ReplicaValues, Values
 
-GRADIENT_PREFIX = "Gradient___"
-ACCUMULATED_PREFIX = "Accum___"
-RESTORED_PREFIX = "Restored___"
-
-STATISTICS = f"{ACCUMULATED_PREFIX}autoLossScaleStats"
-"""The tensor that automatic loss scaling counts gradients in, over the micro-batches of a batch."""
-LOSS_SCALING_PREFIX = "lossScaling_"
-"""Before the name of an element type: the optimizer's loss scaling, where it is not constant."""
-
-
-def of_tensor(anchor: str) -> str:
-    """The tensor whose value or gradient an anchor is, or is made of."""
-    for prefix in (GRADIENT_PREFIX, ACCUMULATED_PREFIX, RESTORED_PREFIX):
-        if anchor.startswith(prefix):
-            return anchor.removeprefix(prefix)
-    return anchor
-
 
 @dataclass(frozen=True, slots=True)
 class Anchor:

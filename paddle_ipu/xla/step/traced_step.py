@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.popart.names import ACCUMULATED_PREFIX, GRADIENT_PREFIX, STATISTICS, of_tensor
 from paddle_ipu.popart.options import LOSS_SCALE_UPDATE_FACTOR
 from paddle_ipu.popart.program import (
     FINAL_LOSS_SCALE,
@@ -45,14 +46,7 @@ from paddle_ipu.xla.step.replica_values import of_replica
 from paddle_ipu.xla.step.segments import Segment
 from paddle_ipu.xla.step.side_values import SideValues
 from paddle_ipu.xla.step.stale_weights import Reads, WeightVersions
-from paddle_ipu.xla.step.step_program import (
-    ACCUMULATED_PREFIX,
-    GRADIENT_PREFIX,
-    STATISTICS,
-    Anchor,
-    StepProgram,
-    of_tensor,
-)
+from paddle_ipu.xla.step.step_program import Anchor, StepProgram
 
 _UPDATE = 2
 """What stochastic rounding of updates draws its random numbers by."""
