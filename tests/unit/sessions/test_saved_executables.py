@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import onnx_ir as ir
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu import popart
 from paddle_ipu.errors import CacheError, popart_exception, popart_runtime_error
@@ -53,6 +55,17 @@ def _inference(program: Linear, settings: popart.SessionOptions | None = None) -
         popart.DeviceManager().acquireAvailableDevice(1),
         userOptions=settings or options(),
     )
+
+
+@pytest.fixture(autouse=True)
+def without_jaxs_own_cache() -> Iterator[None]:
+    """What JAX may have loaded from a cache of its own is compiled once more when it is saved."""
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture
