@@ -542,6 +542,11 @@ ROWS = (
         "an image without pixels: the largest is NaN in Paddle 3, the lowest number in Paddle 2.6",
     ),
     Explained(
+        "max_pool[23]d_with_index",
+        r"numbers of int[\s\S]*got 0, expected -1[\s\S]*\n    [xX]: \w+\[(\d+, )*0\b",
+        "an image without pixels: the largest is at 0 in Paddle 3, nowhere in Paddle 2.6",
+    ),
+    Explained(
         "logcumsumexp",
         r"NaN[\s\S]*with nan",
         "Paddle's kernel compares NaN with what came before, and so skips it",
