@@ -55,7 +55,9 @@ def yolo_loss(
     valid = (boxes[..., 2] >= 1e-6) & (boxes[..., 3] >= 1e-6)
     predicted = lax.stop_gradient(_predicted(cells, sizes[used] / pixels, attributes))
     overlaps = _overlap(predicted[:, :, None], boxes[:, None, :, None, None])
-    best = jnp.max(jnp.where(valid[:, None, :, None, None], overlaps, 0.0), axis=2)
+    # An overlap that is NaN, as of a box of infinite width and no height, is no overlap.
+    counts = valid[:, None, :, None, None] & (overlaps > 0)
+    best = jnp.max(jnp.where(counts, overlaps, 0.0), axis=2)
     objectness = jnp.where(best > attributes["ignore_thresh"], -1.0, 0.0).astype(x.dtype)
 
     shapes = jnp.concatenate([jnp.zeros_like(boxes[..., :2]), boxes[..., 2:]], axis=-1)

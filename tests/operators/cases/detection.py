@@ -241,3 +241,14 @@ _add(
     kinds=_KINDS,
     score=uniform(2, 4, low=0.2, high=1.0),
 )
+_FLAT = normal(2, 16, 4, 4)
+_FLAT[:, [2, 10]], _FLAT[:, [3, 11]] = 200, -200
+_add(
+    "yolo_loss",
+    lambda x, box, kinds: V.yolo_loss(x, box, kinds, _ANCHORS, [0, 1], 3, -1.0, 8),
+    gradient=("x",),
+    label="boxes of infinite width and no height",
+    x=_FLAT,
+    box=_TRUE,
+    kinds=_KINDS,
+)
