@@ -71,6 +71,9 @@ def _load(path: str) -> tuple[Any, list[str], list[str]]:
     """(the session, not compiled; names of the inputs; names of the outputs)."""
     from paddle_ipu.popart.graph_types import read_model
 
+    # PopART's error of a file that cannot be read does not say why.
+    with open(path, "rb"):
+        pass
     graph = read_model(path).graph
     outputs = [str(value.name) for value in graph.outputs]
     inputs = [str(v.name) for v in graph.inputs if v.name not in graph.initializers]
