@@ -90,7 +90,7 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         "range_.*_expanded",
-        "the shape of its input 'prev' is not known",
+        "the 'maximum trip count' Tensor '[^']*' must be of type Constant",
         "the number of a loop's turns, and with it a shape, is computed from inputs",
     ),
 )
