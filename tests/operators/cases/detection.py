@@ -183,7 +183,7 @@ _add(
     "deformable_conv",
     lambda x, offset, w, mask: V.deform_conv2d(x, offset, w, padding=1, mask=mask),
     label="no images",
-    since=Since("3.0", "the batch must not be empty"),
+    since=Since("3.1", "an empty batch is refused or ends the process"),
     x=normal(0, 4, 5, 6),
     offset=normal(0, 18, 5, 6),
     w=normal(3, 4, 3, 3),

@@ -55,7 +55,7 @@ _refuse("warprnnt", lambda x, n, t: F.rnnt_loss(x, n, t, t), r"input_lengths is 
         x=normal(2, 2, 3, 4), n=np.asarray([[1, 2], [3, 3]], np.int32),
         t=np.asarray([2], np.int32))  # fmt: skip
 _refuse("swiglu", lambda x, y: paddle._C_ops.swiglu(x, y), r"x is \[0, 1\] and y \[0, 2\]: they",
-        since=_PIR, x=normal(0, 1), y=normal(0, 2))  # fmt: skip
+        since=Since("3.1", "Paddle refuses it itself"), x=normal(0, 1), y=normal(0, 2))  # fmt: skip
 _refuse("put_along_axis", lambda x, n: paddle._C_ops.put_along_axis(x, n, x, 0, "add", True),
         "arr is a number without axes", since=_PIR, x=normal(), n=np.asarray(0))  # fmt: skip
 _refuse("transpose", lambda x: paddle._C_ops.transpose(x, []), r"perm \[\] has to name each of the"
