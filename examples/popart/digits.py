@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("examples.popart.digits", DESCRIPTION)
     parser.add_argument("--smoke", action="store_true", help="200 images, to see that it runs")
     options = parser.parse_args(arguments)
-    popart = import_popart(options.module)
+    popart = import_popart(parser, options.module)
     training, test = split(read_mnist(), 0.2, seed=0)
     rows = 50
     if options.smoke:

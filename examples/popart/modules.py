@@ -26,9 +26,17 @@ def parser_of(module: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def import_popart(name: str) -> Any:
-    """The module; the process ends with exit code 2 where it is not installed."""
+def at_least_one(text: str) -> int:
+    """A number of the command line, of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {text}")
+    return number
+
+
+def import_popart(parser: argparse.ArgumentParser, name: str) -> Any:
+    """The module that ``--module`` names; exit code 2 where it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise SystemExit(f"--module {name}: {error}. Graphcore's comes with its SDK.") from error
+        parser.error(f"--module {name}: {error}. Graphcore's comes with its SDK")

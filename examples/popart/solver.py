@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from examples.popart.modules import import_popart, parser_of
+from examples.popart.modules import at_least_one, import_popart, parser_of
 
 DESCRIPTION = """\
 Solve A x = b for a symmetric positive definite A by conjugate gradients. All of it is one run of
@@ -100,9 +100,9 @@ def solve(popart: Any, matrix: Array, right: Array, tolerance: float = 1e-4) -> 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; its exit code."""
     parser = parser_of("examples.popart.solver", DESCRIPTION)
-    parser.add_argument("--size", type=int, default=200, help="rows of A (default: 200)")
+    parser.add_argument("--size", type=at_least_one, default=200, help="rows of A (default: 200)")
     options = parser.parse_args(arguments)
-    popart = import_popart(options.module)
+    popart = import_popart(parser, options.module)
     rng = np.random.default_rng(0)
     random = rng.standard_normal((options.size, options.size)) / np.sqrt(options.size)
     matrix = (random @ random.T + np.eye(options.size)).astype(np.float32)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from examples.popart.modules import import_popart, parser_of
+from examples.popart.modules import at_least_one, import_popart, parser_of
 
 DESCRIPTION = """\
 Train a small transformer on two tasks at once: half of the replicas read digits and learn to
@@ -204,12 +204,14 @@ def train(popart: Any, sizes: Sizes, runs: int) -> tuple[Array, Array]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; its exit code."""
     parser = parser_of("examples.popart.two_tasks", DESCRIPTION)
-    parser.add_argument("--runs", type=int, default=20, help="of 10 weight updates (default: 20)")
+    parser.add_argument(
+        "--runs", type=at_least_one, default=20, help="of 10 weight updates (default: 20)"
+    )
     parser.add_argument(
         "--replicas", type=int, choices=(2, 4), default=2, help="of two IPUs each (default: 2)"
     )
     options = parser.parse_args(arguments)
-    popart = import_popart(options.module)
+    popart = import_popart(parser, options.module)
     train(popart, Sizes(replicas=options.replicas), options.runs)
     return 0
 

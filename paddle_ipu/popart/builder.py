@@ -34,6 +34,7 @@ from paddle_ipu.popart.graph_types import (
     with_own_bodies,
     write_model,
 )
+from paddle_ipu.popart.input_arguments import initialized_input, input_arguments
 from paddle_ipu.popart.opsets import (
     ONNX_NAMESPACES,
     AiGraphcoreOpset1,
@@ -45,7 +46,6 @@ from paddle_ipu.popart.opsets import (
     AiOnnxOpset11,
     AiPaddleIpuOpset1,
 )
-from paddle_ipu.popart.options import InputSettings
 from paddle_ipu.popart.schema import NEWEST_OPSETS, OpSchema, schema_of
 from paddle_ipu.popart.subgraphs import FROM_PARENT
 from paddle_ipu.popart.tensorinfo import TensorInfo, info_of
@@ -227,7 +227,7 @@ class Builder(Annotations):
         ``addInputTensor(dataType, shape, [settings], debugContext="")``. The shape is that of one
         micro-batch on one replica. As in PopART the second form drops the settings.
         """
-        info, settings, name = _input_arguments(args, keywords)
+        info, settings, name = input_arguments(args, keywords)
         if any(dim < 0 for dim in info.dims):
             raise popart_exception(
                 f"Input '{name or 'input'}' has shape {info.shape()}: all dimensions must be known"
@@ -255,24 +255,7 @@ class Builder(Annotations):
             TypeError: other arguments.
             popart_exception: settings with a stride, which a model cannot keep, or in a subgraph.
         """
-        settings, label = variableSettings, debugContext
-        if isinstance(variableSettings, str) and not label:
-            settings, label = None, variableSettings
-        if not isinstance(label, str) or not isinstance(settings, (VariableSettings, type(None))):
-            raise TypeError(
-                "addInitializedInputTensor(): incompatible function arguments. It takes (initVal: "
-                "numpy.ndarray, debugContext: str = '') or (initVal: numpy.ndarray, "
-                "variableSettings: VariableSettings, debugContext: str = ''), got "
-                f"({type(initVal).__name__}, {variableSettings!r}, {debugContext!r})"
-            )
-        if not isinstance(initVal, (np.ndarray, np.generic)):
-            raise TypeError(
-                "addInitializedInputTensor(): incompatible function arguments: initVal must be a "
-                f"numpy array, got {type(initVal).__name__}"
-            )
-        array = np.asarray(initVal)
-        if not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array)
+        array, settings, label = initialized_input(initVal, variableSettings, debugContext)
         if settings is not None:
             settings.getSharedVariableDomain()
             if self._parent is not None:
@@ -579,34 +562,3 @@ class Builder(Annotations):
             for value in node.outputs:
                 self._values[str(value.name)] = value
         self._names.update(self._values)
-
-
-def _input_arguments(
-    args: Sequence[Any], keywords: dict[str, Any]
-) -> tuple[TensorInfo, InputSettings | None, str]:
-    """Sorts out the two forms of addInputTensor."""
-    rest, given = list(args), dict(keywords)
-    wrong = TypeError(
-        "addInputTensor(): incompatible function arguments. The following argument types are "
-        "supported: (tensorInfo: TensorInfo, settings: InputSettings = None, debugContext: str = "
-        "''), (dataType: str, shape: list[int], settings: InputSettings = None, debugContext: str "
-        f"= ''). Invoked with: {args}, {keywords}"
-    )
-    first = rest.pop(0) if rest else given.pop("tensorInfo", given.pop("dataType", None))
-    by_name = isinstance(first, str)
-    if by_name:
-        shape = rest.pop(0) if rest else given.pop("shape", None)
-        if isinstance(shape, (str, bytes)) or not isinstance(shape, (Sequence, np.ndarray)):
-            raise wrong
-        info = TensorInfo(first, list(shape))
-    elif isinstance(first, TensorInfo):
-        info = first
-    else:
-        raise wrong
-    settings = given.pop("settings", None)
-    if rest and isinstance(rest[0], InputSettings):
-        settings = rest.pop(0)
-    name = rest.pop(0) if rest else given.pop("debugContext", "")
-    if rest or given or not isinstance(name, str):
-        raise wrong
-    return info, None if by_name else settings, name

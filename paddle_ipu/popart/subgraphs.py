@@ -34,12 +34,14 @@ def own_body(op_type: str, inputs: Sequence[ir.Value | None], body: ir.Graph) ->
     taken: Mapping[str, int] = copy.meta.get(FROM_PARENT, {})
     if op_type == _BRANCHES or len(inputs) != len(copy.inputs) + len(taken):
         return copy
+    # Bodies in the body that were given something in its place have an input of that name.
+    theirs = {value for inner in copy.subgraphs() for value in inner.inputs}
     for name, place in taken.items():
         made = ir.Value(name=name)
         copy.inputs.insert(place, made)
         for node in ir.traversal.RecursiveGraphIterator(copy):
             for at, value in enumerate(node.inputs):
-                if value is not None and value.name == name:
+                if value is not None and value.name == name and value not in theirs:
                     node.replace_input_with(at, made)
     return copy
 

@@ -1,4 +1,7 @@
-"""Inference of operators that run subgraphs, which are typed as they are built, or end a run."""
+"""Inference of operators that run subgraphs, or end a run.
+
+A subgraph's inputs have been typed from what its operator is given, by ``popart/subgraphs.py``.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,6 @@ def loop(ctx: InferenceContext) -> list[TensorInfo]:
     rows = ctx.num_outputs - len(carried)
     _expect_count(ctx, "inputs of its body", len(body.inputs), 2 + len(carried))
     _expect_count(ctx, "outputs of its body", len(body.outputs), 1 + ctx.num_outputs)
-    _expect_same(
-        ctx, _infos(ctx, body.inputs[2:], "input"), carried, "input of its body for carried tensor"
-    )
     outputs = _infos(ctx, body.outputs[1:], "output")
     _expect_same(ctx, outputs[: len(carried)], carried, "output of its body for carried tensor")
     if not rows:
@@ -81,19 +81,17 @@ def scan(ctx: InferenceContext) -> list[TensorInfo]:
         raise ctx.error(f"num_scan_inputs is {count}, expected 1..{len(ctx.inputs)}")
     _expect_count(ctx, "inputs of its body", len(body.inputs), len(ctx.inputs))
     _expect_count(ctx, "outputs of its body", len(body.outputs), ctx.num_outputs)
-    expected = [ctx.info(index) for index in range(states)]
     axes = ctx.attributes.get("scan_input_axes") or [0] * count
     lengths = set()
     for index, axis in zip(range(states, len(ctx.inputs)), axes, strict=True):
         info = ctx.info(index)
         at = ctx.axis(int(axis), len(info.dims))
         lengths.add(info.dims[at])
-        expected.append(TensorInfo.of(info.dtype, info.dims[:at] + info.dims[at + 1 :]))
     if len(lengths) != 1:
         raise ctx.error(f"its scan inputs have different lengths: {sorted(lengths)}")
-    _expect_same(ctx, _infos(ctx, body.inputs, "input"), expected, "input of its body")
+    carried = [ctx.info(index) for index in range(states)]
     outputs = _infos(ctx, body.outputs, "output")
-    _expect_same(ctx, outputs[:states], expected[:states], "state that its body gives")
+    _expect_same(ctx, outputs[:states], carried, "state that its body gives")
     rows = outputs[states:]
     output_axes = ctx.attributes.get("scan_output_axes") or [0] * len(rows)
     (length,) = lengths
@@ -101,7 +99,7 @@ def scan(ctx: InferenceContext) -> list[TensorInfo]:
     for info, axis in zip(rows, output_axes, strict=True):
         at = ctx.axis(int(axis), len(info.dims) + 1)
         joined.append(TensorInfo.of(info.dtype, (*info.dims[:at], length, *info.dims[at:])))
-    return expected[:states] + joined
+    return carried + joined
 
 
 def call(ctx: InferenceContext) -> list[TensorInfo]:
@@ -116,8 +114,6 @@ def call(ctx: InferenceContext) -> list[TensorInfo]:
                 f"For CallOp '{ctx.op}', number of {what} ({got}) does not match that of the "
                 f"callee subgraph ({expected})"
             )
-    given = [ctx.info(index) for index in range(len(ctx.inputs))]
-    _expect_same(ctx, given, _infos(ctx, callee.inputs, "input"), "input")
     return _infos(ctx, callee.outputs, "output")
 
 

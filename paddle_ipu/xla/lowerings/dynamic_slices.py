@@ -86,6 +86,13 @@ def subsample(context: LoweringContext, inputs: Inputs, attributes: Attributes) 
     return inputs[0][tuple(slice(None, None, stride) for stride in strides)]
 
 
+def last_sequence(starts: jax.Array, counts: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
+    """(whether a sequence has each of so many rows, the last sequence that does)."""
+    row = jnp.arange(rows, dtype=jnp.int32)
+    inside = (row >= starts[:, None]) & (row < (starts + counts)[:, None])
+    return inside.any(axis=0), inside.shape[0] - 1 - jnp.argmax(inside[::-1], axis=0)
+
+
 @lowering("ai.graphcore", "SequenceSlice")
 def sequence_slice(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
     """The destination with rows of the source, several sequences of them, copied over its own.
@@ -98,11 +105,8 @@ def sequence_slice(context: LoweringContext, inputs: Inputs, attributes: Attribu
     counts, starts, targets = (
         jnp.asarray(item).reshape(-1).astype(jnp.int32) for item in inputs[2:]
     )
-    row = jnp.arange(out.shape[0])
-    inside = (row >= targets[:, None]) & (row < (targets + counts)[:, None])
-    last = inside.shape[0] - 1 - jnp.argmax(inside[::-1], axis=0)
-    place = row - targets[last] + starts[last]
+    used, last = last_sequence(targets, counts, out.shape[0])
+    place = jnp.arange(out.shape[0]) - targets[last] + starts[last]
     copied = jnp.take(source, place, axis=0, mode="clip")
     rest = jnp.zeros_like(out) if int(attributes.get("zeroUnused", 0)) else out
-    used = inside.any(axis=0).reshape(-1, *[1] * (out.ndim - 1))
-    return jnp.where(used, copied, rest)
+    return jnp.where(used.reshape(-1, *[1] * (out.ndim - 1)), copied, rest)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from paddle_ipu.xla.lowerings.arrays import Inputs
+from paddle_ipu.xla.lowerings.dynamic_slices import last_sequence
 from paddle_ipu.xla.lowerings.range_checks import first_wrong
 from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
 
@@ -32,13 +33,10 @@ def _unpacked(data: Array, starts: Array, lengths: Array, most: int) -> jax.Arra
 def _packed(sequences: jax.Array, starts: Array, lengths: Array, rows: int) -> jax.Array:
     """The inverse of :func:`_unpacked`: ``[rows, *rest]``; where two overlap the last counts."""
     first, count = _numbers(starts), _numbers(lengths)
-    row = jnp.arange(rows, dtype=jnp.int32)
-    inside = (row >= first[:, None]) & (row < (first + count)[:, None])
-    inside = inside[: sequences.shape[0]]
-    last = inside.shape[0] - 1 - jnp.argmax(inside[::-1], axis=0)
-    place = jnp.clip(row - first[last], 0, sequences.shape[1] - 1)
-    used = inside.any(axis=0).reshape(-1, *[1] * (sequences.ndim - 2))
-    return jnp.where(used, sequences[last, place], 0)
+    used, last = last_sequence(first[: len(sequences)], count[: len(sequences)], rows)
+    place = jnp.clip(jnp.arange(rows) - first[last], 0, sequences.shape[1] - 1)
+    shape = used.reshape(-1, *[1] * (sequences.ndim - 2))
+    return jnp.where(shape, sequences[last, place], 0)
 
 
 def _numbers(array: Array) -> jax.Array:

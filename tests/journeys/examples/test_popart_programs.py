@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -63,7 +64,22 @@ def test_a_program_runs_by_the_signatures_of_graphcores_module(
     assert made & {"InferenceSession", "TrainingSession"}
 
 
-def test_a_module_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--module", "popart"], "--module popart: .*Graphcore's comes with its SDK"),
+        (["--size", "0"], "--size: expected 1 or more, got 0"),
+        (["--size", "many"], "--size: invalid .* value: 'many'"),
+    ],
+)
+def test_wrong_arguments_end_with_a_line(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setitem(sys.modules, "popart", None)
-    with pytest.raises(SystemExit, match=r"--module popart: .*Graphcore's comes with its SDK"):
-        solver.main(["--module", "popart"])
+    with pytest.raises(SystemExit) as ended:
+        solver.main(arguments)
+    assert ended.value.code == 2
+    assert re.search(message, capsys.readouterr().err)

@@ -403,6 +403,27 @@ def test_a_call_may_give_something_in_place_of_a_tensor_of_the_parent() -> None:
     np.testing.assert_allclose(weights(session, other)[0], 2 * W - slope, rtol=1e-5)
 
 
+def test_bodies_in_bodies_have_each_their_own_tensor_of_the_parent() -> None:
+    """f(t) = g(2 w, t) with g(w, t) = t w, both with w by its place."""
+    make = builder()
+    x = make.addInputTensor("FLOAT", [3, 2], "x")
+    w = make.addInitializedInputTensor(W.copy(), "w")
+    other = make.addInitializedInputTensor(3 * W, "other")
+    outer = make.createSubgraphBuilder()
+    inner = outer.createSubgraphBuilder()
+    for body in (outer, inner):
+        body.addInputTensorFromParentGraph(w)
+    given, own = (body.addInputTensor("FLOAT", [3, 2], "given") for body in (outer, inner))
+    inner.addOutputTensor(inner.aiOnnxOpset11.matmul([own, w]))
+    twice = outer.aiOnnxOpset11.add([w, w])
+    outer.addOutputTensor(outer.aiGraphcore.call([twice, given], 1, inner)[0])
+    results = [make.aiGraphcore.call(inputs, 1, outer)[0] for inputs in ([x], [other, x])]
+    for model in (make.model, make.getModelProto()):
+        got = run(infer(model, dict.fromkeys(results, "All")), {"x": X})
+        for name, factor in zip(results, (2, 6), strict=True):
+            np.testing.assert_allclose(got[name], factor * (X @ W), rtol=1e-6)
+
+
 def test_what_has_no_type_in_the_end_is_named() -> None:
     make = builder()
     x = make.addInputTensor("FLOAT", [2], "x")
