@@ -292,6 +292,14 @@ def yolo_loss(context: TranslationContext) -> list[str | None]:
     inputs = [context.input(name) for name in ("x", "gt_box", "gt_label")]
     if context.has("gt_score"):
         inputs.append(context.input("gt_score"))
+    images, (_, boxes, _) = context.shape(inputs[0])[0], context.shape(inputs[1])
+    for name, read in zip(("gt_box", "gt_label", "gt_score"), inputs[1:], strict=False):
+        shape = list(context.shape(read))
+        if shape[:2] != [images, boxes]:
+            raise context.refuse(
+                f"{name} is {shape}: Paddle's kernel reads {boxes} boxes of each of {images} "
+                f"images. Give it {[images, boxes, *shape[2:]]}."
+            )
     attributes: dict[str, object] = {
         name: context.ints(name) for name in ("anchors", "anchor_mask")
     }

@@ -56,5 +56,8 @@ CAUSES: Mapping[tuple[int, str], str] = {
         "an eps above one half: Paddle's slope is 0 for every number",
     (113, "p_norm: numbers of float64 of a gradient"):
         "Paddle adds epsilon, here -1, to a power of the norm",
+    (114, "yolo_loss: LoweringError: ai.paddle_ipu.YoloLoss … of float……, float……, int…… canno"):
+        "refused by name: boxes of fewer images than there are",
+    (114, "cumprod: NaN"): "a factor is a denormal, which is 0 here, beside huge ones",
 }  # fmt: skip
 """(seed, the finding's title) -> what was mended, or why the difference stays."""

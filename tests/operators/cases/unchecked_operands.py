@@ -185,6 +185,14 @@ _refuse(
     b=np.full((1, 2, 4), 0.5, np.float32),
     n=np.zeros((1, 2), np.int32),
 )
+_refuse(
+    "yolo_loss",
+    lambda x, b, n: V.yolo_loss(x, b, n, [3, 5, 8, 6], [0, 1], 3, 0.5, 32),
+    r"gt_box is \[2, 2, 4\]: Paddle's kernel reads 2 boxes of each of 3 images",
+    x=normal(3, 16, 4, 4),
+    b=np.full((2, 2, 4), 0.5, np.float32),
+    n=np.zeros((2, 2), np.int32),
+)
 
 _refuse("truncated_gaussian_random",
         lambda: paddle._C_ops.truncated_gaussian_random(
