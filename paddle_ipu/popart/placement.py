@@ -44,8 +44,7 @@ def check_placement(
         raise popart_exception(
             f"[AutoVirtualGraph] Couldn't find enough splits for {ipus} IPUs. Only found "
             f"{max(len(placed) - 1, 0)}. The program has {len(placed)} operators to place, and "
-            f"each "
-            "IPU needs one; take a device with fewer IPUs"
+            "each IPU needs one; take a device with fewer IPUs"
         )
     if not options.enablePipelining:
         return {}

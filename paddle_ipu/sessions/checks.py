@@ -177,8 +177,7 @@ def check_serialized_products(graph: ir.Graph) -> None:
             raise popart_exception(
                 f"Invalid serialisation factor {factor} for {what} {dims[axis]}. "
                 f"{mode.as_string()} dim should be a multiple of the serialisation factor. It is "
-                f"of "
-                f"{debug_name(node)}."
+                f"of {debug_name(node)}."
             )
 
 
