@@ -39,12 +39,6 @@ DIFFERENCES = (
         "Poplar's tools read that file, and there are no tensors of Poplar's",
     ),
     Difference(
-        "a training with labels that are no class runs",
-        "the run raises `IndexRangeError` and leaves weights as before it; `ignoreIndex` names a "
-        "label that counts nothing",
-        "such a label is a fault in the data, and the loss would hide it",
-    ),
-    Difference(
         "a session that draws random numbers changes those of another session on the same IPU",
         "each session has its own; `getRNGState` and `setRNGState` keep and restore them",
         "the sessions of hardware share the registers of the IPU, and results then depend on what "

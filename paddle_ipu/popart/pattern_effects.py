@@ -1,6 +1,6 @@
 """What PopART cannot do with a pattern off: operators and gradients that only a pattern replaces.
 
-Other patterns make a program faster and change no result, on or off.
+Other patterns make a program faster and change no result, on or off, but for `joined_losses`.
 """
 
 from __future__ import annotations
@@ -107,6 +107,41 @@ _GRADIENTS: Mapping[str, tuple[_Gradient | None, ...]] = {
 """Operator -> what makes the gradient of each input, where only patterns replace that."""
 
 
+def _excluded(node: ir.Node) -> Collection[str]:
+    attribute = node.attributes.get(EXCLUDE_PATTERNS)
+    return () if attribute is None else attribute.as_strings()
+
+
+def joined_losses(
+    graph: ir.Graph, patterns: Patterns, differentiated: Collection[str]
+) -> frozenset[str]:
+    """Results of the Nll that PopART differentiates together with the softmax before them.
+
+    It does so where nothing else differentiates that softmax. The gradients are the same, but for
+    labels that are no class.
+
+    Args:
+        graph: the program.
+        patterns: of the session.
+        differentiated: tensors of the program, without its subgraphs, that have a gradient.
+    """
+    joined: set[str] = set()
+    if not patterns.isPatternEnabled("SoftmaxGradDirect"):
+        return frozenset()
+    for node in graph.all_nodes():
+        if node.op_type != "Nll" or "SoftmaxGradDirect" in _excluded(node):
+            continue
+        probabilities = node.inputs[0]
+        maker = None if probabilities is None else probabilities.producer()
+        if probabilities is None or maker is None or maker.op_type != "Softmax":
+            continue
+        readers = {use.node for use in probabilities.uses()} - {node}
+        outputs = {str(value.name) for reader in readers for value in reader.outputs}
+        if outputs.isdisjoint(differentiated):
+            joined.add(str(node.outputs[0].name))
+    return frozenset(joined)
+
+
 def check_pattern_effects(
     graph: ir.Graph,
     patterns: Patterns,
@@ -127,8 +162,7 @@ def check_pattern_effects(
     used = set(wanted)
     enabled = {name for name in ALL_NAMES if patterns.isPatternEnabled(name)}
     for node in graph:
-        attribute = node.attributes.get(EXCLUDE_PATTERNS)
-        on = enabled.difference(() if attribute is None else attribute.as_strings())
+        on = enabled.difference(_excluded(node))
         pattern = _OPERATORS.get(node.op_type)
         if pattern is not None and pattern not in on:
             schema = schema_of_node(node)

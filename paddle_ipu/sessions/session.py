@@ -26,7 +26,7 @@ from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.option_effects import check_effects
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.popart.pattern_effects import check_pattern_effects
+from paddle_ipu.popart.pattern_effects import check_pattern_effects, joined_losses
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
 from paddle_ipu.popart.program import (
@@ -240,6 +240,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 layouts=program.layouts,
                 in_64_bits=in_64_bits,
                 integers_of_paddle=self._is_paddles,
+                joined_losses=joined_losses(self._graph, self._patterns, self._differentiated),
             ),
             kernels=self._paddle.kernels,
             operand_ranges=self._paddle.operand_ranges,

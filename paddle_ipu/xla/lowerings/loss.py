@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -36,16 +37,18 @@ def reduced(
     )
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _clamped_log(probability: jax.Array, epsilon: float) -> jax.Array:
-    """log(max(p, epsilon)); its derivative 1 / max(p, epsilon) does not vanish below epsilon."""
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _clamped_log(probability: jax.Array, epsilon: float, steepest: float) -> jax.Array:
+    """log(max(p, epsilon)); its derivative is 1 / max(p, steepest), also below epsilon."""
     return lax.log(jnp.maximum(probability, epsilon))
 
 
 @_clamped_log.defjvp
-def _clamped_log_jvp(epsilon: float, primals: Single, tangents: Single) -> Pair:
+def _clamped_log_jvp(epsilon: float, steepest: float, primals: Single, tangents: Single) -> Pair:
     (probability,), (tangent,) = primals, tangents
-    return _clamped_log(probability, epsilon), tangent / jnp.maximum(probability, epsilon)
+    return _clamped_log(probability, epsilon, steepest), tangent / jnp.maximum(
+        probability, steepest
+    )
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
@@ -69,15 +72,19 @@ def _nll_of_softmax_jvp(epsilon: float, primals: _Triple, tangents: _Triple) -> 
 
 def _is_label(x: jax.Array, labels: jax.Array) -> jax.Array:
     """Whether an element of `x` is the one of its label; labels as for :func:`_picked`."""
-    index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
-    return lax.broadcasted_iota(index.dtype, x.shape, x.ndim - 1) == index
+    return lax.broadcasted_iota(labels.dtype, x.shape, x.ndim - 1) == labels[..., None]
+
+
+def _is_class(x: jax.Array, labels: jax.Array) -> jax.Array:
+    return (labels >= 0) & (labels < x.shape[-1])
 
 
 @jax.custom_jvp
 def _picked(x: jax.Array, labels: jax.Array) -> jax.Array:
-    """``x[..., labels]``, shaped like `labels`; labels out of range take the nearest class."""
+    """``x[..., labels]``, shaped like `labels`; 0 for a label that is no class."""
     index = jnp.clip(labels, 0, x.shape[-1] - 1)[..., None]
-    return jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")[..., 0]
+    picked = jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")[..., 0]
+    return jnp.where(_is_class(x, labels), picked, jnp.zeros_like(picked))
 
 
 @_picked.defjvp
@@ -92,9 +99,32 @@ def _picked_jvp(primals: Pair, tangents: Pair) -> Pair:
 
 
 def _check_labels(
-    context: LoweringContext, labels: jax.Array, classes: int, ignored: float | None
+    context: LoweringContext,
+    labels: jax.Array,
+    x: jax.Array,
+    ignored: float | None,
+    effect: str = "",
 ) -> None:
-    context.within("label", labels, 0, classes - 1, None if ignored is None else int(ignored))
+    number = None if ignored is None else int(ignored)
+    context.within("label", labels, 0, x.shape[-1] - 1, number, effect)
+
+
+def _effect(context: LoweringContext, epsilon: float | None) -> str:
+    """What a label that is no class does in a program for PopART, and what to do about it.
+
+    Args:
+        epsilon: the smallest probability; None for logarithms.
+    """
+    label = f"Such a label, of tensor '{context.input_ids[1]}'," if context.input_ids else "It"
+    if epsilon is None:
+        told = f"{label} has no loss and no gradient, as on an IPU."
+    else:
+        gradient = "the gradient of a row without a right class" if context.is_joined else "none"
+        told = (
+            f"{label} has the loss of a probability of 0, {-math.log(epsilon):.3g}, as on an IPU"
+            + (f", and {gradient}." if context.training else ".")
+        )
+    return f"{told} Check the labels, or name one that counts nothing as ignoreIndex."
 
 
 @lowering("ai.graphcore", "Nll")
@@ -106,15 +136,22 @@ def nll(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax
     """
     probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     ignored = attributes.get("ignoreIndex")
-    _check_labels(context, labels, probabilities.shape[-1], ignored)
-    epsilon = 6.104e-05 if "float16" in context.dtypes[:1] else 1e-7
+    epsilon, steepest = (6.104e-05, 6.104e-05) if context.is_half else (1e-7, 1e-10)
+    of_logarithms = bool(attributes.get("inputIsLogProbability", 0))
+    _check_labels(
+        context, labels, probabilities, ignored,
+        "" if context.integers_of_paddle else _effect(context, None if of_logarithms else epsilon),
+    )  # fmt: skip
     logits = context.logits[0] if context.logits else None
-    if attributes.get("inputIsLogProbability", 0):
+    if of_logarithms:
         loss = -_picked(probabilities, labels)
     elif logits is not None:
         loss = _nll_of_softmax(jnp.asarray(logits), probabilities, labels, epsilon)
+        if not context.is_joined and not context.integers_of_paddle:
+            valid = _is_class(probabilities, labels)
+            loss = jnp.where(valid, loss, lax.stop_gradient(loss))
     else:
-        loss = -_clamped_log(_picked(probabilities, labels), epsilon)
+        loss = -_clamped_log(_picked(probabilities, labels), epsilon, steepest)
     if ignored is None:
         return reduced(context, loss, attributes)
     counted = labels != int(ignored)
@@ -128,7 +165,7 @@ def log_nll(context: LoweringContext, inputs: Inputs, attributes: Attributes) ->
     """``-log_probs[..., label]`` for each label; zero where it is ``ignore_index``."""
     log_probabilities, labels = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
     ignored = attributes.get("ignore_index")
-    _check_labels(context, labels, log_probabilities.shape[-1], ignored)
+    _check_labels(context, labels, log_probabilities, ignored)
     loss = -_picked(log_probabilities, labels)
     if ignored is None:
         return loss

@@ -5,13 +5,16 @@ extremes of what operators index with, and whether a divisor is zero, leave the 
 array, so that a wrong number is an error, not a result; from the batch with it on, the step changes
 no weight. Where indices are fed as they are to a step that leaves nothing behind, the host checks
 them before the run, and the step need not.
+
+Where PopART says what a number out of range does, the step does that, and the run is told how many
+there were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +29,8 @@ NAME = "__index_ranges__"
 HostArray = np.ndarray[Any, Any]
 Array = jax.Array | HostArray
 
-_NONE = np.zeros(2, np.int32)
+_NONE = np.zeros((2, 2), np.int32)
+_LIMITS = np.iinfo(np.int32)
 _CHECK = "Check the ids and labels that are fed."
 _CHECK_DIVISOR = "Check what is fed, or put another number in place of zeros by paddle.where."
 
@@ -45,6 +49,8 @@ class RangeCheck:
         inside: of an operator with subgraphs, the checks of the operators in them; then the
             extremes are what ``BlockRangeChecks`` found.
         nonzero: any number but zero; then 1 stands for each of them, the only one in range.
+        effect: what a number out of range does, in words, where it is told and not refused; then
+            how many there are, and one of them, take the place of the extremes.
     """
 
     node: str
@@ -55,6 +61,7 @@ class RangeCheck:
     ignored: int | None = None
     inside: Sequence[RangeCheck] | None = None
     nonzero: bool = False
+    effect: str = ""
 
     @property
     def expected(self) -> str:
@@ -79,7 +86,8 @@ class RangeChecks:
         fed: checks of inputs that operators take as they are; those before the first check that
             the step has to keep extremes for, so that the first wrong number is reported.
         checks: those that the step keeps extremes for.
-        extremes: the smallest and the largest number of each of these, int32 [2].
+        extremes: the smallest and the largest number of each of these, or what a check has in
+            their place, int32 [2].
         inside: checks of the operators in subgraphs.
     """
 
@@ -102,22 +110,32 @@ class RangeChecks:
             self.fed.append((fed, check))
             return
         smallest, largest = _extremes(check, integers)
-        if isinstance(integers, np.ndarray):
-            if smallest < check.low or check.high < largest:
-                raise _error(
-                    check,
-                    f"the constant {check.what} {smallest if smallest < check.low else largest}",
-                    "Change the number in the program.",
-                )
+        is_constant = isinstance(integers, np.ndarray)
+        if is_constant and check.low <= smallest and largest <= check.high:
             return
+        if check.effect:
+            pair = _count(check, integers), _wrong_one(check, smallest, largest)
+            self._add(check, _pair(*pair))
+        elif is_constant:
+            raise _error(
+                check,
+                f"the constant {check.what} {smallest if smallest < check.low else largest}",
+                "Change the number in the program.",
+            )
+        else:
+            self._add(check, _pair(smallest, largest))
+
+    def _add(self, check: RangeCheck, pair: jax.Array) -> None:
         self.checks.append(check)
-        extremes = jnp.stack([smallest, largest]).astype(np.int32)
-        self.extremes.append(jax.lax.stop_gradient(extremes))
+        self.extremes.append(jax.lax.stop_gradient(pair))
 
     def add_block(self, op_type: str, name: str, wrong: jax.Array) -> None:
         """Adds what ``BlockRangeChecks`` found in an operator's subgraphs."""
-        self.checks.append(RangeCheck(name, op_type, "index", 0, HIGHEST, inside=self.inside))
-        self.extremes.append(jax.lax.stop_gradient(wrong))
+        check = RangeCheck(name, op_type, "index", 0, HIGHEST, inside=self.inside)
+        if not all(each.effect for each in self.inside):
+            self._add(check, wrong[0])
+        if any(each.effect for each in self.inside):
+            self._add(replace(check, effect="That of the operator inside."), wrong[1])
 
     def stacked(self) -> jax.Array:
         """The extremes, [operators, 2]."""
@@ -127,9 +145,10 @@ class RangeChecks:
 class BlockRangeChecks:
     """The checks of a subgraph, which may run never or many times.
 
-    However many checks a subgraph has, one pair of numbers leaves it, as both branches of a
+    However many checks a subgraph has, two pairs of numbers leave it, as both branches of a
     condition and every iteration of a loop must give the same: that of the first operator with a
-    wrong number, below zero, and the number; or two zeros.
+    wrong number that is refused, below zero, and the number; and the same of those that are told.
+    A pair is two zeros where there is none.
 
     Args:
         inside: the checks of all subgraphs of the step, to which new ones are added.
@@ -147,7 +166,7 @@ class BlockRangeChecks:
 
     @property
     def wrong(self) -> jax.Array:
-        """The pair, int32 [2]."""
+        """The pairs, int32 [2, 2]."""
         return jnp.asarray(self._wrong)
 
     def add(self, check: RangeCheck, integers: Array) -> None:
@@ -159,16 +178,16 @@ class BlockRangeChecks:
         if isinstance(integers, np.ndarray) and not is_wrong:
             return
         self.inside.append(check)
-        got = jnp.where(smallest < check.low, smallest, largest).astype(np.int32)
-        pair = jnp.stack([jnp.asarray(-len(self.inside), np.int32), got])
-        self.merge(jnp.where(is_wrong, pair, _NONE))
+        pair = _pair(-len(self.inside), _wrong_one(check, smallest, largest))
+        pair = jnp.where(is_wrong, pair, _NONE[0])
+        self.merge(jnp.stack([_NONE[0], pair] if check.effect else [pair, _NONE[0]]))
 
     def add_block(self, op_type: str, name: str, wrong: jax.Array) -> None:
         """Adds what was found in a subgraph of an operator of this one."""
         self.merge(wrong)
 
     def merge(self, wrong: jax.Array) -> None:
-        """Keeps the pair unless there is one already."""
+        """Keeps each pair unless there is one already."""
         self._wrong = first_wrong(self._wrong, jax.lax.stop_gradient(wrong))
 
 
@@ -176,17 +195,39 @@ Checks = RangeChecks | BlockRangeChecks
 
 
 def first_wrong(earlier: Array, later: Array) -> jax.Array:
-    """Of two pairs as ``BlockRangeChecks`` gives them, the first that has a wrong number."""
-    return jnp.where(earlier[0] < 0, earlier, later)
+    """Of what ``BlockRangeChecks`` gives twice, each first pair that has a wrong number."""
+    return jnp.where(earlier[:, :1] < 0, earlier, later)
 
 
 def _extremes(check: RangeCheck, integers: Array) -> tuple[Any, Any]:
-    module: Any = np if isinstance(integers, np.ndarray) else jnp
     if check.nonzero:
         integers = (integers != 0).astype(np.int32)
-    if check.ignored is not None:
-        integers = module.where(integers == check.ignored, check.low, integers)
+    integers = _counted(check, integers)
     return integers.min(), integers.max()
+
+
+def _pair(first: Array | int, second: Array) -> jax.Array:
+    return jnp.stack([jnp.asarray(number, np.int32) for number in (first, second)])
+
+
+def _counted(check: RangeCheck, integers: Array) -> Array:
+    """The integers with a valid one in place of what is valid whatever the range."""
+    if check.ignored is None:
+        return integers
+    module: Any = np if isinstance(integers, np.ndarray) else jnp
+    counted: Array = module.where(integers == check.ignored, check.low, integers)
+    return counted
+
+
+def _count(check: RangeCheck, integers: Array) -> Array:
+    """How many of the integers are out of range."""
+    integers = _counted(check, integers)
+    return ((integers < check.low) | (integers > check.high)).sum()
+
+
+def _wrong_one(check: RangeCheck, smallest: Array, largest: Array) -> jax.Array:
+    """Of two extremes the one that is out of range, if one is."""
+    return jnp.where(smallest < check.low, smallest, largest)
 
 
 def all_valid(checks: Sequence[RangeCheck], extremes: jax.Array) -> jax.Array:
@@ -195,8 +236,8 @@ def all_valid(checks: Sequence[RangeCheck], extremes: jax.Array) -> jax.Array:
 
 
 def _wrong(checks: Sequence[RangeCheck], extremes: Any) -> Any:
-    lows = np.asarray([check.low for check in checks], np.int32)
-    highs = np.asarray([check.high for check in checks], np.int32)
+    lows = np.asarray([_LIMITS.min if each.effect else each.low for each in checks], np.int32)
+    highs = np.asarray([_LIMITS.max if each.effect else each.high for each in checks], np.int32)
     return (extremes[..., 0] < lows) | (extremes[..., 1] > highs)
 
 
@@ -209,7 +250,7 @@ def check_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, HostArray]) -> N
     """
     for name, check in checks:
         smallest, largest = _extremes(check, feeds[name])
-        if smallest < check.low or check.high < largest:
+        if not check.effect and (smallest < check.low or check.high < largest):
             _refuse(check, (smallest, largest), "", "")
 
 
@@ -238,6 +279,51 @@ def check_extremes(
     _refuse(checks[at], rows[row, at].tolist(), f" in {place(row)}" if len(rows) > 1 else "", kept)
 
 
+class Told(NamedTuple):
+    """Numbers out of range that a run went on with.
+
+    Attributes:
+        check: of the operator that took them.
+        message: what is told of them.
+    """
+
+    check: RangeCheck
+    message: str
+
+
+def told_of_feeds(checks: Sequence[FedCheck], feeds: Mapping[str, HostArray]) -> Iterator[Told]:
+    """What is told of integers that were fed; the arguments are those of :func:`check_feeds`."""
+    for name, check in checks:
+        if check.effect and (count := int(_count(check, feeds[name]))):
+            smallest, largest = _extremes(check, feeds[name])
+            yield _told(check, count, int(smallest if smallest < check.low else largest))
+
+
+def told_of_extremes(checks: Sequence[RangeCheck], extremes: HostArray) -> Iterator[Told]:
+    """What is told of a run; the arguments are those of :func:`check_extremes`."""
+    rows = extremes.reshape(-1, len(checks), 2)
+    for check, pairs in zip(checks, rows.swapaxes(0, 1), strict=True):
+        found = pairs[pairs[:, 0] != 0]
+        if not check.effect or not len(found):
+            continue
+        first, got = (int(number) for number in found[0])
+        if check.inside is None:
+            yield _told(check, int(found[:, 0].sum()), got)
+        else:
+            yield _told(check.inside[-1 - first], 0, got)
+
+
+def _told(check: RangeCheck, count: int, got: int) -> Told:
+    """Words for `count` numbers out of range, or for 0 an unknown count, of which one is `got`."""
+    node = f" ({check.node})" if check.node else ""
+    others = f" and {count - 1} more" * (count > 1) if count else ", and perhaps more,"
+    message = (
+        f"operator {check.op_type}{node} got {check.what} {_or_beyond(got)}{others} out of range "
+        f"in one run, expected {check.expected}. {check.effect} This is told once."
+    )
+    return Told(check, message)
+
+
 def _refuse(check: RangeCheck, extremes: Sequence[int], where: str, kept: str) -> None:
     smallest, largest = int(extremes[0]), int(extremes[1])
     got = smallest if smallest < check.low else largest
@@ -249,8 +335,7 @@ def _refuse(check: RangeCheck, extremes: Sequence[int], where: str, kept: str) -
 
 def _or_beyond(got: int) -> str:
     """An index in words: those of 64 bits are checked as the nearest of 32."""
-    limits = np.iinfo(np.int32)
-    beyond = {limits.max: " or more", limits.min: " or less"}
+    beyond = {_LIMITS.max: " or more", _LIMITS.min: " or less"}
     return f"{got}{beyond.get(got, '')}"
 
 

@@ -126,7 +126,9 @@ class LoweringContext:
             `REPLICA_AXIS`.
         instances: processes with as many replicas each; several are the axis `INSTANCE_AXIS`.
         in_64_bits: INT64 has 64 bits here, else 32.
-        integers_of_paddle: casts to integers are those of C.
+        integers_of_paddle: casts to integers are those of C, and a label that is no class is
+            refused.
+        is_joined: PopART differentiates this loss together with the softmax before it.
     """
 
     domain: str
@@ -155,6 +157,7 @@ class LoweringContext:
     instances: int = 1
     in_64_bits: bool = False
     integers_of_paddle: bool = False
+    is_joined: bool = False
 
     @property
     def is_half(self) -> bool:
@@ -166,7 +169,13 @@ class LoweringContext:
         return self.is_half and (self.partials == "HALF" if self.partials else by_option)
 
     def within(
-        self, what: str, indices: Array, low: int, high: int, ignored: int | None = None
+        self,
+        what: str,
+        indices: Array,
+        low: int,
+        high: int,
+        ignored: int | None = None,
+        effect: str = "",
     ) -> None:
         """Has the run raise IndexRangeError for an index that is not in `low` to `high`.
 
@@ -177,9 +186,10 @@ class LoweringContext:
             what: how the message names one, for instance ``index``.
             indices: integers of any shape.
             ignored: a number that is no index.
+            effect: what such an index does, in sentences; then the run tells it once instead.
         """
         if self.ranges is not None and not self.is_checked:
-            check = RangeCheck(self.name, self.op_type, what, low, high, ignored)
+            check = RangeCheck(self.name, self.op_type, what, low, high, ignored, effect=effect)
             self.ranges.add(check, indices)
 
     def block_ranges(self) -> BlockRangeChecks:

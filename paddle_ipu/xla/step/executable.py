@@ -7,7 +7,8 @@ ended. ``traced_step.py`` is what is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,6 +42,7 @@ from paddle_ipu.xla.step.step_program import StepProgram
 from paddle_ipu.xla.step.stored_step import CompiledStep, Entries
 from paddle_ipu.xla.step.traced_step import Step
 
+_POPART = logging.getLogger("popart.devicex")
 Tree = dict[str, Any]
 _WORD = 0xFFFFFFFF
 _NO_MEMORY = "RESOURCE_EXHAUSTED"
@@ -81,6 +83,7 @@ class Executable:
     )
     _model_weights: dict[str, HostArray] = field(default_factory=dict)
     _is_shared: bool = False
+    _told: set[range_checks.RangeCheck] = field(default_factory=set)
     # A step is given its weights and state, to update them in place.
     _donates: bool = field(init=False)
 
@@ -475,6 +478,7 @@ class Executable:
         if not updating:
             step, compiled = self._without_updates, self._step_without_updates()
         range_checks.check_feeds(step.fed_checks, feeds)
+        self._tell(range_checks.told_of_feeds(step.fed_checks, feeds))
         counters = np.asarray(self._seed_words(0), np.uint32)
         if self._instances is None:
             run = compiled
@@ -505,12 +509,19 @@ class Executable:
         batches = program.batches_per_step
         if extremes is not None:
             updates = batches if step.changes else 0
-            range_checks.check_extremes(
-                step.checks, np.asarray(extremes), program.micro_batch, updates
-            )
+            extremes = np.asarray(extremes)
+            range_checks.check_extremes(step.checks, extremes, program.micro_batch, updates)
+            self._tell(range_checks.told_of_extremes(step.checks, extremes))
         low, high = self._seed_words(batches * program.accumulation_factor)
         self.seed = low | high << 32
         return results
+
+    def _tell(self, found: Iterable[range_checks.Told]) -> None:
+        """Logs what was not logged yet of each operator."""
+        for told in found:
+            if told.check not in self._told:
+                self._told.add(told.check)
+                _POPART.warning("%s", told.message)
 
     @property
     def _kinds_of_feeds(self) -> dict[str, tuple[tuple[int, ...], str]]:

@@ -55,7 +55,10 @@ class GraphSettings:
         replicas: of this process.
         instances: processes that run the program together.
         in_64_bits: tensors that are integers of 64 bits.
-        integers_of_paddle: casts to integers are those of C.
+        integers_of_paddle: casts to integers are those of C, and a label that is no class is
+            refused.
+        joined_losses: first results of losses that PopART differentiates together with the softmax
+            before them.
         kernels: first result of an operator that runs on the host -> what runs it there.
         operand_ranges: first result of an operator -> which numbers the program has it take.
     """
@@ -65,6 +68,7 @@ class GraphSettings:
     instances: int = 1
     in_64_bits: frozenset[str] = frozenset()
     integers_of_paddle: bool = False
+    joined_losses: frozenset[str] = frozenset()
     kernels: Mapping[str, HostKernel] = field(default_factory=dict)
     operand_ranges: Mapping[str, Sequence[OperandRange]] = field(default_factory=dict)
 
@@ -120,6 +124,7 @@ class NodeLowering:
             instances=settings.instances,
             in_64_bits=node.in_64_bits,
             integers_of_paddle=settings.integers_of_paddle,
+            is_joined=first in settings.joined_losses,
         )
         made = node.rule(context, node.own(operands), node.attributes)
         results: Sequence[Array] = made if isinstance(made, (tuple, list)) else (made,)

@@ -39,6 +39,7 @@ def make_step(
         instances=program.instances,
         in_64_bits=program.in_64_bits,
         integers_of_paddle=program.integers_of_paddle,
+        joined_losses=program.joined_losses,
         kernels=kernels,
         operand_ranges=operand_ranges,
     )

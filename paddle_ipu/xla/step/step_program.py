@@ -66,7 +66,10 @@ class StepProgram:
         recomputation: what backward computes again instead of keeping it.
         layouts: how weights are on the device, where that is not as in the model.
         in_64_bits: tensors of the graph and its subgraphs that are integers of 64 bits.
-        integers_of_paddle: casts to integers are those of C, as in Paddle's CPU kernels.
+        integers_of_paddle: as in Paddle's CPU kernels, casts to integers are those of C, and a
+            label that is no class is refused.
+        joined_losses: results of losses that PopART differentiates together with the softmax before
+            them.
     """
 
     graph: ir.Graph
@@ -93,6 +96,7 @@ class StepProgram:
     layouts: WeightLayouts = WeightLayouts()
     in_64_bits: frozenset[str] = frozenset()
     integers_of_paddle: bool = False
+    joined_losses: frozenset[str] = frozenset()
 
     @property
     def own_state(self) -> Mapping[str, HostArray]:

@@ -238,15 +238,16 @@ def _row(check: RangeCheck) -> list[Any]:
     ignored = None if check.ignored is None else int(check.ignored)
     inside = None if check.inside is None else [_row(each) for each in check.inside]
     low, high = int(check.low), int(check.high)
-    return [check.node, check.op_type, check.what, low, high, ignored, inside, check.nonzero]
+    names = check.node, check.op_type, check.what
+    return [*names, low, high, ignored, inside, check.nonzero, check.effect]
 
 
 def _check(row: Sequence[Any]) -> RangeCheck:
-    node, op_type, what, low, high, ignored, blocks, nonzero = row
+    node, op_type, what, low, high, ignored, blocks, nonzero, effect = row
     ignored = None if ignored is None else int(ignored)
     inside = None if blocks is None else [_check(each) for each in blocks]
     names = str(node), str(op_type), str(what)
-    return RangeCheck(*names, int(low), int(high), ignored, inside, bool(nonzero))
+    return RangeCheck(*names, int(low), int(high), ignored, inside, bool(nonzero), str(effect))
 
 
 # -- by what was traced -----------------------------------------------------------------------
