@@ -45,11 +45,6 @@ DIFFERENCES = (
         "else ran",
     ),
     Difference(
-        "adding INT8 or UINT8 tensors ends `prepareDevice` with `poplar_exception`",
-        "they are added",
-        "it is PopLibs that lacks such sums; cast them first in a program for hardware",
-    ),
-    Difference(
         "a sum of FLOAT and FLOAT16 can be built, as long as no session is made of it",
         "the builder raises `popart_exception`, in the words that PopART's session has",
         "the error then names the line that is wrong",
@@ -59,11 +54,6 @@ DIFFERENCES = (
         "once",
         "it counts it as often as it is read",
         "PopART's test itself calls its numbers wrong",
-    ),
-    Difference(
-        "`modelToHost` writes FLOAT16 weights as pairs of half numbers in each `int32_data`",
-        "they are in `raw_data`; FLOAT and INT32 are where PopART writes them",
-        "ONNX has one number in each `int32_data`, and no other reader understands pairs",
     ),
     Difference(
         "a model whose weights lie beside it in a file cannot be read from another folder",

@@ -37,8 +37,8 @@ class GraphTransformer:
         self._graph = self._model.graph
 
     def getModelProto(self) -> bytes:
-        """The serialised ONNX ModelProto."""
-        return model_bytes(self._model)
+        """The serialised ONNX ModelProto; FLOAT16 is in the bytes that every reader takes."""
+        return model_bytes(self._model, half_pairs=False)
 
     def convertFloatsToHalfs(self) -> None:
         """float32 becomes float16; what is too large becomes infinite."""

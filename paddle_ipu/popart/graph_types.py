@@ -36,11 +36,13 @@ the first. Two files cannot appear at one moment, so none that a model reads is 
 _FLOAT_DATA_TAG = bytes([4 << 3 | 2])
 """Field 4 of a TensorProto, float_data, which is packed."""
 _INTEGER_FIELDS: dict[int, tuple[str, str]] = {
+    onnx.TensorProto.FLOAT16: ("int32_data", "<i4"),
     onnx.TensorProto.INT32: ("int32_data", "<i4"),
     onnx.TensorProto.INT64: ("int64_data", "<i8"),
 }
+"""Where PopART has a tensor's bytes, and the integers that they are there: pairs of halves."""
 _MOST_INTEGER_BYTES = 2**22
-"""Of an initializer that is written number by number."""
+"""Of a tensor that is written number by number."""
 
 
 def infer_outputs(
@@ -208,6 +210,8 @@ def read_model(source: bytes | str | Path) -> ir.Model:
             folder = Path(source).absolute().parent
     except (DecodeError, FileNotFoundError) as error:
         raise _not_loaded(source, error) from error
+    for tensor in _tensors(proto.graph):
+        _read_pairs(tensor)
     try:
         # The checker takes 2 GiB, so it sees weights of other files without their numbers.
         with _emptied(proto.graph):
@@ -463,17 +467,23 @@ def _without_lone_nodes(graph: onnx.GraphProto) -> None:
                 _without_lone_nodes(attribute.g)
 
 
-def model_bytes(model: ir.Model) -> bytes:
-    """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for."""
+def model_bytes(model: ir.Model, half_pairs: bool = True) -> bytes:
+    """The serialised ONNX ModelProto; nodes of one name are numbered, as ONNX asks for.
+
+    Args:
+        model: the model.
+        half_pairs: FLOAT16 is pairs of halves, as a builder and a session of PopART write them.
+    """
     proto = ir.serde.serialize_model(model)
     _complete(proto.graph)
-    for tensor in proto.graph.initializer:
-        _write_as_numbers(tensor)
+    for tensor in _tensors(proto.graph):
+        if half_pairs or tensor.data_type != onnx.TensorProto.FLOAT16:
+            _write_as_numbers(tensor)
     return bytes(proto.SerializeToString())
 
 
 def _write_as_numbers(tensor: onnx.TensorProto) -> None:
-    """Moves an initializer's bytes to the field of its type, where PopART's readers look."""
+    """Moves a tensor's bytes to the field of its type, where PopART's readers look."""
     raw = tensor.raw_data
     if not raw:
         return
@@ -483,8 +493,22 @@ def _write_as_numbers(tensor: onnx.TensorProto) -> None:
         tensor.MergeFromString(_FLOAT_DATA_TAG + _varint(len(raw)) + raw)
     elif tensor.data_type in _INTEGER_FIELDS and len(raw) <= _MOST_INTEGER_BYTES:
         field, dtype = _INTEGER_FIELDS[tensor.data_type]
+        raw += bytes(-len(raw) % np.dtype(dtype).itemsize)
         getattr(tensor, field).extend(np.frombuffer(raw, dtype).tolist())
         tensor.ClearField("raw_data")
+
+
+def _read_pairs(tensor: onnx.TensorProto) -> None:
+    """Moves pairs of halves, as PopART writes them, to where ONNX has a tensor's bytes.
+
+    In ONNX's own form there is one half in each number.
+    """
+    size = math.prod(tensor.dims)
+    pairs = len(tensor.int32_data)
+    if tensor.data_type == onnx.TensorProto.FLOAT16 and pairs and pairs == -(-size // 2):
+        raw = np.asarray(tensor.int32_data, "<i4").tobytes()[: 2 * size]
+        tensor.ClearField("int32_data")
+        tensor.raw_data = raw
 
 
 def _varint(number: int) -> bytes:

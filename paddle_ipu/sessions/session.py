@@ -29,6 +29,7 @@ from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.pattern_effects import check_pattern_effects, joined_losses
 from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
+from paddle_ipu.popart.poplibs_types import check_vertices
 from paddle_ipu.popart.program import (
     broadcast_inputs,
     device_dtype,
@@ -271,6 +272,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         Raises:
             popart_exception: an operator is on a virtual graph that the device has not; a pattern
                 is off that would replace what PopART has no code for.
+            poplar_exception: PopLibs does not compute an operator in its element type.
             popart_runtime_error: an engine is to be loaded on a device that is not there.
             OutOfMemoryException: the machine that ``POPLAR_TARGET_OPTIONS`` names cannot hold it.
             OptionError, ReportError: autoReport options that make no sense, or whose folder cannot
@@ -278,6 +280,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         """
         of_replica = int(self._device.numIpus) // self.replicationFactor
         check_virtual_graphs(self._graph, self._options, of_replica)
+        if not self._is_paddles:
+            check_vertices(self._graph)
         self._reported_percent = -1
         self._report_progress(5)
         if self._paddle.progress is not None:

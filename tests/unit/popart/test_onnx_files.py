@@ -175,7 +175,6 @@ def test_weights_that_are_too_few(folder: Path) -> None:
         (np.arange(1000, dtype=np.float32), "float_data"),
         (np.int32([-1, 0, 2**31 - 1]), "int32_data"),
         (np.int64([-(2**63), 7]), "int64_data"),
-        (np.float16([0.1, 2]), "raw_data"),
         (np.asarray([True, False]), "raw_data"),
     ],
 )
@@ -192,6 +191,38 @@ def test_weights_are_written_where_popart_has_them(tmp_path: Path, array: Any, f
             array.shape,
             array.tobytes(),
         )
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_halves_are_written_in_pairs_and_read_in_either_form(size: int) -> None:
+    array = np.linspace(-3, 2, size).astype(np.float16)
+    builder = popart.Builder(opsets={"ai.onnx": 11})
+    weight = builder.addInitializedInputTensor(array, "w")
+    constant = builder.aiOnnx.constant(array)
+    total = builder.aiOnnx.add([weight, constant])
+    proto = onnx.load_model_from_string(builder.getModelProto())
+    tensors = [*proto.graph.initializer, proto.graph.node[0].attribute[0].t]
+    for tensor in tensors:
+        pairs = np.asarray(tensor.int32_data, np.int32)
+        np.testing.assert_array_equal(pairs.view(np.float16)[:size], array)
+        assert not tensor.raw_data and pairs.size == (size + 1) // 2
+    plain = popart.GraphTransformer(proto.SerializeToString()).getModelProto()
+    for tensor in onnx.load_model_from_string(plain).graph.initializer:
+        np.testing.assert_array_equal(numpy_helper.to_array(tensor), array)
+    read = []
+    for _ in range(2):
+        session = popart.InferenceSession(
+            proto.SerializeToString(),
+            popart.DataFlow(1, [total], popart.AnchorReturnType("All")),
+            popart.DeviceManager().createIpuModelDevice({}),
+        )
+        session.prepareDevice()
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({}, anchors))
+        read.append(anchors[total])
+        for tensor in tensors:
+            tensor.int32_data[:] = array.view(np.uint16).tolist()  # as ONNX has them
+    np.testing.assert_array_equal(read, [array + array] * 2)
 
 
 @pytest.mark.parametrize("opset", range(6, 12))

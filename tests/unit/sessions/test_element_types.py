@@ -96,3 +96,32 @@ def test_a_slice_has_the_shape_of_where_it_goes() -> None:
         infer(make.getModelProto(), {y: "All"}), {"x": data, "at": np.asarray([2], np.uint32)}
     )[y]
     np.testing.assert_array_equal(got, data[2])
+
+
+@pytest.mark.parametrize("name", ["INT8", "UINT8", "INT16"])
+@pytest.mark.parametrize("operator", ["add", "mul", "less", "max"])
+def test_small_integers_are_not_computed_with(name: str, operator: str) -> None:
+    make = builder()
+    x, y = (make.addInputTensor(name, [2], each) for each in "xy")
+    out = getattr(make.aiOnnx, operator)([x, y])
+    session = popart.InferenceSession(
+        make.getModelProto(),
+        popart.DataFlow(1, [out], popart.AnchorReturnType("All")),
+        popart.DeviceManager().createIpuModelDevice({}),
+    )
+    with pytest.raises(popart.poplar_exception, match=rf"PopLibs has no vertex .* 'x' is {name}"):
+        session.prepareDevice()
+
+
+def test_small_integers_are_moved_and_cast_and_constants_computed() -> None:
+    make = builder()
+    data = np.asarray([-3, 100], np.int8)
+    x = make.addInputTensor("INT8", [2], "x")
+    wide = make.aiOnnx.cast([x], "INT32")
+    constant = make.aiOnnx.constant(data)
+    doubled = make.aiOnnx.add([constant, make.aiOnnx.constant(np.asarray([1, 2], np.int8))])
+    y = make.aiOnnx.add([wide, make.aiOnnx.cast([doubled], "INT32")])
+    both = make.aiOnnx.concat([x, x], axis=0)
+    got = run(infer(make.getModelProto(), {y: "All", both: "All"}), {"x": data})
+    np.testing.assert_array_equal(got[y], data.astype(int) * 2 + [1, 2])
+    np.testing.assert_array_equal(got[both], [*data, *data])
