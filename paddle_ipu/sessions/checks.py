@@ -11,12 +11,19 @@ from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, MATMUL_FACTOR, MATMUL_MODE, RECOMPUTE
 from paddle_ipu.popart.collectives import OPERATOR, REDUCE_SCATTER
 from paddle_ipu.popart.enums import CollectiveOperator, RecomputationType, RecomputeType
+from paddle_ipu.popart.names import GRADIENT_PREFIX
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.placement import virtual_graph_mode
-from paddle_ipu.popart.program import dims_of, size_of
+from paddle_ipu.popart.program import (
+    dims_of,
+    is_float,
+    read_by_subgraphs,
+    size_of,
+    variable_writes,
+)
 from paddle_ipu.popart.schema import debug_name, schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.sessions.anchors import Derived
@@ -222,6 +229,32 @@ def check_batch_norms(graph: ir.Graph, differentiated: Collection[str]) -> None:
             )
 
 
+def check_variables(graph: ir.Graph, wanted: Collection[str]) -> None:
+    """Checks that no variable that a training reads holds integers or truth values.
+
+    Args:
+        graph: of a training session of PopART's.
+        wanted: the loss and the tensors of the anchors.
+
+    Raises:
+        popart_exception: one does.
+    """
+    writes = variable_writes(graph, training=True)
+    needed = {*wanted, *writes.values()}
+    for node in reversed(graph):
+        if not needed.isdisjoint(str(value.name) for value in node.outputs):
+            read = (*node.inputs, *read_by_subgraphs(node))
+            needed.update(str(value.name) for value in read if value is not None)
+    for name, value in graph.initializers.items():
+        if name in needed and value.uses() and not is_float(value):
+            assert value.dtype is not None
+            raise popart_exception(
+                f"Currently only floating point variable tensors are updatable: '{name}' is "
+                f"{value.dtype.name}. Make it a constant, for instance by "
+                "GraphTransformer.convertAllFixedPointInitializersToConstants, or an input."
+            )
+
+
 def check_shards(graph: ir.Graph, differentiated: Collection[str]) -> None:
     """Checks that no gradient goes through a reduce-scatter that has none.
 
@@ -310,7 +343,7 @@ def check_loss_scaling(
     options: SessionOptions,
     optimizer: Optimizer | PaddleOptimizer | None,
     differentiated: Collection[str],
-    tensors: Collection[str],
+    tensors: Mapping[str, ir.Value],
 ) -> None:
     """Checks the requirements of automatic loss scaling, where it is enabled.
 
@@ -341,6 +374,14 @@ def check_loss_scaling(
             "'enableGradientAccumulation' SessionOption is set to 'false'"
         )
     _check_tracked(options, differentiated, tensors)
+    for name in options.automaticLossScalingSettings.toTrackTensors or ():
+        dtype = tensors[name].dtype
+        if not isinstance(optimizer, PaddleOptimizer) and dtype is not ir.DataType.FLOAT16:
+            kind = "UNDEFINED" if dtype is None else dtype.name
+            raise popart_exception(
+                prefix + f"Unsupported data type {kind} for to-track tensor "
+                f"'{GRADIENT_PREFIX}{name}'. Track tensors of FLOAT16"
+            )
 
 
 def _check_tracked(

@@ -54,6 +54,7 @@ from paddle_ipu.sessions.checks import (
     check_serialized_products,
     check_shards,
     check_types,
+    check_variables,
     instances_of,
 )
 from paddle_ipu.sessions.devices import DeviceInfo
@@ -164,6 +165,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             check_shards(self._graph, self._differentiated)
             if not self._is_paddles:
                 check_batch_norms(self._graph, self._differentiated)
+                check_variables(self._graph, (self._loss, *map(of_tensor, anchors)))
         loss = None if self._loss is None else self._tensors[self._loss]
         own = own_tensors(options, self._optimizer, loss)
         self._own = {name: device_dtype(value) for name, value in own.items()}
@@ -259,7 +261,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         check_loss_scaling(options, self._optimizer, self._differentiated, self._tensors)
         kept = {self._loss, *self._graph.initializers}
         clipped = any(self._tensors[str(name)].dtype is ir.DataType.FLOAT16 for name in kept)
-        return AutomaticLossScaling.of(options, clipped)
+        return AutomaticLossScaling.of(options, clipped, halves_only=not self._is_paddles)
 
     # -- PopART's interface --------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ not left out of the update.
 Every gradient an operator makes is counted, and the sum of the gradients of a tensor with several
 readers, but not as PopART: those that only view another tensor, those of the loss, which are made
 of the loss scale, and those that are made of a weight as it is. Inside the subgraphs of If, Loop
-and Scan none is.
+and Scan none is. In a program for PopART only those in half are counted, in one of Paddle's all.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class AutomaticLossScaling:
         tracked: operators whose gradients are counted; None for all that make new numbers.
         tensors: the tensors whose gradients are counted instead; None where operators say it.
         clipped: the scale stays within half's range.
+        halves_only: gradients of other types are not counted.
     """
 
     edge: float = 0.125
@@ -82,14 +83,18 @@ class AutomaticLossScaling:
     tracked: frozenset[str] | None = None
     tensors: frozenset[str] | None = None
     clipped: bool = False
+    halves_only: bool = False
 
     @classmethod
-    def of(cls, options: SessionOptions, clipped: bool) -> AutomaticLossScaling:
+    def of(
+        cls, options: SessionOptions, clipped: bool, halves_only: bool = False
+    ) -> AutomaticLossScaling:
         """What the options of a session say.
 
         Args:
             options: of a training session in which it is enabled.
             clipped: the loss or a weight is half.
+            halves_only: gradients of other types are not counted.
 
         Raises:
             popart_exception: a setting out of range.
@@ -117,6 +122,7 @@ class AutomaticLossScaling:
             tracked=_MATRIX_OPERATORS if method == "ConvAndMatmulGradients" else None,
             tensors=frozenset(settings.toTrackTensors or ()) if by_name else None,
             clipped=clipped,
+            halves_only=halves_only,
         )
 
     @property
@@ -247,6 +253,8 @@ class GradientWatch:
         is_float = isinstance(array, jax.Array) and array.dtype == jnp.float32
         if not is_float or name not in self.trained:
             return array
-        self.has_counted = True
         dtype = self.dtypes.get(name, "float32")
+        if self.rule.halves_only and dtype != "float16":
+            return array
+        self.has_counted = True
         return _tracked(array, self.counter, dtype, self.rule.edge)

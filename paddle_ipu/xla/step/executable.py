@@ -236,9 +236,10 @@ class Executable:
         self._traced = self._lowered_for(None, self._step)
         watch = self._step.watch
         if watch is not None and not watch.has_counted:
+            others = "" if watch.rule.halves_only else " Nor are there any of another type."
             raise popart_exception(
                 "[AutomaticLossScale transform] No tracked gradient tensors of type fp16 were "
-                "found. Nor are there any of another type"
+                f"found.{others} Compute in FLOAT16, or turn automatic loss scaling off."
             )
 
     def text_for(self, platform: str) -> str:

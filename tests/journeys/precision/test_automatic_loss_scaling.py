@@ -51,7 +51,13 @@ class Trained:
         builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
         self.x = builder.addInputTensor(dtype, list(w.shape), "x")
         self.w = builder.addInitializedInputTensor(w, "w")
-        product = builder.aiOnnxOpset11.mul([self.x, self.w])
+        factors = [self.x, self.w]
+        if dtype == "FLOAT":
+            # Gradients in half, of weights in float32.
+            factors = [builder.aiOnnxOpset11.cast([each], "FLOAT16") for each in factors]
+        product = builder.aiOnnxOpset11.mul(factors)
+        if dtype == "FLOAT":
+            product = builder.aiOnnxOpset11.cast([product], "FLOAT")
         loss = builder.aiGraphcore.identityloss([product], reduction=popart.ReductionType.Sum)
         anchors = [FINAL, f"Gradient___{self.w}"] if gradient else [FINAL]
         anchors += [STATISTICS] if statistics else []
@@ -192,6 +198,8 @@ def test_with_half_the_scale_is_bounded(dtype: str) -> None:
         x, np.full(2, 1e-3, kind), dtype=dtype, scaling=(1.0, False), binEdgeLocation=1.0
     )
     expected = 2.0 ** np.arange(20)
+    # From 2**16 on the gradient of the product itself overflows.
+    expected[17:] = [2.0**15, 2.0**16, 2.0**15]
     if dtype == "FLOAT16":
         expected = np.minimum(expected, 2.0**15)
     np.testing.assert_array_equal(trained.scales, expected)
@@ -204,9 +212,10 @@ def test_a_gradient_that_is_no_number_is_large() -> None:
 
 
 def test_weights_train_as_without() -> None:
-    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float16).astype(np.float32)
     w = _ones(4, dtype=np.float32)
-    trained = Trained(x, w, dtype="FLOAT", rate=0.1, gradient=True)
+    scaling = (8.0, False)
+    trained = Trained(x, w, dtype="FLOAT", scaling=scaling, rate=0.1, gradient=True)
     np.testing.assert_allclose(trained.read("w", w), w - 0.1 * x.sum(0), rtol=1e-6)
     # PopART gives the gradients of the scaled loss.
     got = trained.anchors["Gradient___w"] / trained.scales[:, None]
@@ -239,6 +248,34 @@ def test_the_gradients_that_are_counted() -> None:
         popart_exception, match="No tracked gradient tensors of type fp16 were found"
     ):
         Trained(x, large, gradientTensorTrackingMethod=matrices)
+
+
+def test_only_gradients_in_half_are_counted() -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    w = builder.addInitializedInputTensor(np.ones(2, np.float32), "w")
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnxOpset11.mul([x, w])])
+    options = session_options({})
+    options.automaticLossScalingSettings.enabled = True
+
+    def prepare() -> None:
+        popart.TrainingSession(
+            builder.getModelProto(),
+            popart.DataFlow(1, {}),
+            loss,
+            popart.SGD({"lossScaling": (1.0, False)}),
+            popart.DeviceManager().createIpuModelDevice({}),
+            userOptions=options,
+        ).prepareDevice()
+
+    with pytest.raises(popart_exception, match="No tracked gradient tensors of type fp16 were fou"):
+        prepare()
+    settings = options.automaticLossScalingSettings
+    methods = popart.GradientTensorTrackingMethod
+    settings.gradientTensorTrackingMethod = methods.GradientsOfUserSpecifiedTensors
+    settings.toTrackTensors = ["w"]
+    with pytest.raises(popart_exception, match="Unsupported data type FLOAT for .* 'Gradient___w'"):
+        prepare()
 
 
 @pytest.mark.parametrize(

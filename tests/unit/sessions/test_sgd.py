@@ -268,19 +268,18 @@ def test_what_has_no_lowering() -> None:
 
 
 def test_variables_that_are_not_updated() -> None:
-    """Integers, booleans, weights behind a Detach and weights off the loss's path stay."""
+    """Weights behind a Detach and weights off the loss's path stay."""
     program = Linear()
     make = program.builder
     onnx = make.aiOnnxOpset11
     frozen = {
-        "index": np.array([1, 0], np.int32),
-        "flag": np.array([True, False]),
         "detached": np.array([0.5, 2.0], np.float32),
         "aside": np.array([3.0, -3.0], np.float32),
     }
     ids = {name: make.addInitializedInputTensor(array, name) for name, array in frozen.items()}
-    picked = onnx.gather([program.w, ids["index"]])
-    chosen = onnx.where([ids["flag"], picked, make.aiGraphcore.detach([ids["detached"]])])
+    picked = onnx.gather([program.w, onnx.constant(np.array([1, 0], np.int32))])
+    flag = onnx.constant(np.array([True, False]))
+    chosen = onnx.where([flag, picked, make.aiGraphcore.detach([ids["detached"]])])
     total = onnx.add([onnx.reducesum([chosen], axes=[0, 1], keepdims=0), program.loss])
     program.loss = make.aiGraphcore.identityloss([total])
     beside = onnx.mul([ids["aside"], program.x])
@@ -290,6 +289,22 @@ def test_variables_that_are_not_updated() -> None:
     for (name, before), after in zip(frozen.items(), weights(session, *frozen), strict=True):
         np.testing.assert_array_equal(after, before, err_msg=name)
     assert not np.array_equal(weights(session, "w")[0], W)
+
+
+@pytest.mark.parametrize("array", [np.array([1, 0], np.int32), np.array([True, False])])
+def test_integers_that_are_read_are_no_variables(array: Any) -> None:
+    program = Linear()
+    make = program.builder
+    index = make.addInitializedInputTensor(array, "index")
+    indices = make.aiOnnxOpset11.cast([index], "INT32")
+    picked = make.aiOnnxOpset11.gather([program.w, indices])
+    with pytest.raises(
+        popart.popart_exception,
+        match="Currently only floating point variable tensors are updatable: 'index' is (INT32|BO)",
+    ):
+        train(program, popart.SGD({}), {picked: "All"})
+    session = train(program, popart.SGD({}))  # Nothing that is wanted reads it.
+    run(session, {"x": steps_of(count=1)[0]})
 
 
 def test_half_weights_accumulate_in_the_type_asked_for() -> None:
