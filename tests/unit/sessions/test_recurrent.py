@@ -247,6 +247,34 @@ def test_peepholes_are_refused() -> None:
         )
 
 
+def test_a_saturated_rnn_has_the_slope_of_tanh_to_its_last_place() -> None:
+    """With one step and no recurrence Y is tanh(x), so W's gradient is x * (1 - y * y)."""
+    data = np.concatenate([np.linspace(-12, -1, 300), np.linspace(1, 12, 300)])
+    data = data.astype(np.float32).reshape(1, -1, 1)
+    make = builder()
+    x = make.addInputTensor("FLOAT", data.shape, "x")
+    w = make.addInitializedInputTensor(np.ones((1, 1, 1), np.float32), "w")
+    r = make.addInitializedInputTensor(np.zeros((1, 1, 1), np.float32), "r")
+    y, _ = make.aiOnnxOpset11.rnn([x, w, r], 2)
+    loss = make.aiGraphcore.identityloss([y], popart.ReductionType.Sum)
+    session = popart.TrainingSession(
+        make.getModelProto(),
+        popart.DataFlow(1, [y, "Gradient___x"], popart.AnchorReturnType("All")),
+        loss,
+        popart.ConstSGD(0.1),
+        popart.DeviceManager().createIpuModelDevice({}),
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    got = run(session, {"x": data})
+    found = got[y].reshape(-1)
+    expected = np.tanh(data.astype(np.float64)).reshape(-1)
+    assert (np.abs(found - expected) <= np.spacing(np.abs(expected.astype(np.float32)))).all()
+    slope = 1 - found.astype(np.float64) ** 2
+    # Whether y * y is rounded before it is subtracted is the processor's.
+    np.testing.assert_allclose(got["Gradient___x"].reshape(-1), slope, rtol=1e-5, atol=6e-8)
+
+
 @pytest.mark.parametrize(("layer", "gates"), [("gru", 3), ("rnn", 1)])
 def test_lengths_are_ignored_where_popart_ignores_them(
     layer: str, gates: int, caplog: pytest.LogCaptureFixture
