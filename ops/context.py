@@ -14,6 +14,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.popart.integer_widths import SATURATES
 from paddle_ipu.popart.operand_ranges import HIGHEST, OperandRange
+from paddle_ipu.popart.opsets import DEBUG_ARGUMENTS
 from paddle_ipu.popart.schema import schema_of
 
 DEVICE_DTYPES: Mapping[str, str] = {"int64": "int32", "float64": "float32"}
@@ -464,9 +465,10 @@ class _Opset:
 
     def __getattr__(self, name: str) -> _OneResult:
         emit, context = getattr(self._opset, name), self._context
+        argument = DEBUG_ARGUMENTS.get(name, "debugContext")
 
         def call(*args: object, **kwargs: object) -> Any:
-            outputs = emit(*args, debugContext=str(context.node.name), **kwargs)
+            outputs = emit(*args, **{argument: str(context.node.name)}, **kwargs)
             context.record_origin(outputs)
             return outputs
 

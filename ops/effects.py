@@ -29,7 +29,7 @@ def print_(context: TranslationContext) -> str:
     shown = int(context.attr("summarize", 20))
     return context.graphcore.printtensor(
         [context.input("in")],
-        int(phase == "BOTH"),
-        str(context.attr("message", "")),
-        max(shown, 0) if shown >= 0 else 2**31 - 1,
+        print_gradient=int(phase == "BOTH"),
+        title=str(context.attr("message", "")),
+        summariseThreshold=max(shown, 0) if shown >= 0 else 2**31 - 1,
     )

@@ -210,16 +210,52 @@ class poplar_unknown_runtime_error(poplar_system_runtime_error):  # noqa: N801
     """The machine is at fault, and nobody knows how."""
 
 
+class OutOfMemoryError:
+    """Whether something fits the memory, as PopART's C++ tells it; sessions raise here instead.
+
+    Attributes:
+        exception: what did not fit, or None.
+    """
+
+    def __init__(self) -> None:
+        self.exception: OutOfMemoryException | None = None
+
+    def isSuccessful(self) -> bool:  # noqa: N802 - PopART's name
+        """Whether all fits."""
+        return self.exception is None
+
+    def getSummaryReport(self) -> str:  # noqa: N802
+        """What takes the memory; "" where all fits."""
+        return "" if self.exception is None else self.exception.getSummaryReport()
+
+    def getProfilePath(self) -> str:  # noqa: N802
+        """The folder of the report; "" where all fits, or where none was asked for."""
+        return "" if self.exception is None else self.exception.getProfilePath()
+
+    def __str__(self) -> str:
+        return "No memory_allocation_err raised" if self.exception is None else str(self.exception)
+
+    def __repr__(self) -> str:
+        return f"popart.OutOfMemoryError: {self}"
+
+
 class OutOfMemoryException(popart_exception):
     """The program does not fit the memory of the machine.
 
+    Args:
+        e: the message, or an `OutOfMemoryError` that has what did not fit.
+
     Attributes:
+        error: what was given.
         summary: what takes its memory, as text.
         profile_path: the folder with its report, "" where none was asked for.
     """
 
-    summary = ""
-    profile_path = ""
+    def __init__(self, e: object) -> None:
+        super().__init__(str(e))
+        self.error = e
+        told = e if isinstance(e, OutOfMemoryError) else OutOfMemoryError()
+        self.summary, self.profile_path = told.getSummaryReport(), told.getProfilePath()
 
     def getSummaryReport(self) -> str:  # noqa: N802 - PopART's name
         """What takes the memory. PopART has it with ``debug.allowOutOfMemory`` only."""

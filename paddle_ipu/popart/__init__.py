@@ -43,13 +43,17 @@ _PREFIXES = [
 
 _NAMES_BY_MODULE = {
     "paddle_ipu.errors": """
-        OutOfMemoryException poplar_application_runtime_error poplar_exception
+        OutOfMemoryError OutOfMemoryException poplar_application_runtime_error poplar_exception
         poplar_recoverable_runtime_error poplar_runtime_error poplar_system_runtime_error
         poplar_unknown_runtime_error poplar_unrecoverable_runtime_error poplibs_exception
         popart_exception popart_internal_exception popart_runtime_error
     """,
     "paddle_ipu.popart.builder": "Builder",
+    "paddle_ipu.popart.contexts": (
+        "AttributeContextManager KeyValueContextManager NameContextManager"
+    ),
     "paddle_ipu.popart.dataflow": "AnchorReturnType DataFlow InputShapeInfo",
+    "paddle_ipu.popart.debug_context": "DebugContext DebugInfo SourceLocation",
     "paddle_ipu.sessions.devices": "DeviceInfo DeviceManager",
     "paddle_ipu.popart.enums": _ENUMS,
     "paddle_ipu.popart.graph_transformer": "GraphTransformer",
@@ -69,7 +73,7 @@ _NAMES_BY_MODULE = {
     "paddle_ipu.popart.options": """
         AccumulateOuterFragmentSettings AutodiffSettings AutomaticLossScalingSettings
         BatchSerializationSettings CommGroup DeveloperSettings ExecutionPhaseSettings
-        ExperimentalSettings InputSettings ReplicatedCollectivesSettings SessionOptions
+        ExperimentalSettings InputSettings NumIOTiles ReplicatedCollectivesSettings SessionOptions
         TensorLocation TensorLocationSettings
     """,
     "paddle_ipu.popart.paddle_optimizer": "PaddleOptimizer",
@@ -85,14 +89,6 @@ _NAMES_BY_MODULE = {
 }
 
 NOT_HERE = {
-    "DebugContext": "what is built is named by a text, and its place in the script is found",
-    "DebugInfo": "what is built is named by a text, and its place in the script is found",
-    "SourceLocation": "what is built is named by a text, and its place in the script is found",
-    "OutOfMemoryError": "a session raises OutOfMemoryException; a result that says it is C++'s",
-    "NumIOTiles": "SessionOptions.numIOTiles is a number",
-    "AttributeContextManager": "Builder's contexts are Python's own; use them in a with statement",
-    "KeyValueContextManager": "Builder's contexts are Python's own; use them in a with statement",
-    "NameContextManager": "Builder's contexts are Python's own; use them in a with statement",
     "initializePoplarDebugInfo": "no Poplar runs that would write its debug information",
     "closePoplarDebugInfo": "no Poplar runs that would write its debug information",
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -13,6 +12,7 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.collectives import COMM_GROUP
+from paddle_ipu.popart.contexts import AttributeContextManager, KeyValueContextManager
 from paddle_ipu.popart.enums import CommGroupType, RecomputeType
 from paddle_ipu.popart.options import TensorLocation
 from paddle_ipu.popart.schema import schema_of_node
@@ -131,17 +131,8 @@ class Annotations(ABC):
         """Attributes that the open contexts put on every new node."""
         return [attribute_of(name, value) for name, value in self._scope.items()]
 
-    @contextmanager
-    def _scoped(self, name: str, value: Any) -> Iterator[None]:
-        outer = self._scope.get(name)
-        self._scope[name] = value
-        try:
-            yield
-        finally:
-            if outer is None:
-                del self._scope[name]
-            else:
-                self._scope[name] = outer
+    def _scoped(self, name: str, value: Any) -> AttributeContextManager:
+        return AttributeContextManager(self._scope, name, lambda _: value)
 
     # Node attributes
 
@@ -245,7 +236,7 @@ class Annotations(ABC):
 
     def _place(
         self, attribute: str, target: Any, value: int | None
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         if isinstance(target, str):
             target = [target]
         if isinstance(target, (set, frozenset, list, tuple)):
@@ -260,14 +251,14 @@ class Annotations(ABC):
     @overload
     def virtualGraph(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
     @overload
-    def virtualGraph(self, value: int, /) -> AbstractContextManager[None]: ...
+    def virtualGraph(self, value: int, /) -> AttributeContextManager: ...
     @overload
-    def virtualGraph(self, *, value: int) -> AbstractContextManager[None]: ...
+    def virtualGraph(self, *, value: int) -> AttributeContextManager: ...
     def virtualGraph(
         self,
         nodeOutputNames: Any = None,
         value: int | None = None,
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         """``virtualGraph(id or ids, n)`` places a node; ``with virtualGraph(n):`` new nodes."""
         target = value if nodeOutputNames is None else nodeOutputNames
         return self._place(VIRTUAL_GRAPH, target, None if nodeOutputNames is None else value)
@@ -275,14 +266,14 @@ class Annotations(ABC):
     @overload
     def pipelineStage(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
     @overload
-    def pipelineStage(self, value: int, /) -> AbstractContextManager[None]: ...
+    def pipelineStage(self, value: int, /) -> AttributeContextManager: ...
     @overload
-    def pipelineStage(self, *, value: int) -> AbstractContextManager[None]: ...
+    def pipelineStage(self, *, value: int) -> AttributeContextManager: ...
     def pipelineStage(
         self,
         nodeOutputNames: Any = None,
         value: int | None = None,
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         """Like `virtualGraph`, for the pipeline stage."""
         target = value if nodeOutputNames is None else nodeOutputNames
         return self._place(PIPELINE_STAGE, target, None if nodeOutputNames is None else value)
@@ -290,17 +281,18 @@ class Annotations(ABC):
     @overload
     def executionPhase(self, nodeOutputNames: str | Iterable[str], value: int = 0) -> None: ...
     @overload
-    def executionPhase(self, value: int, /) -> AbstractContextManager[None]: ...
+    def executionPhase(self, value: int, /) -> AttributeContextManager: ...
     @overload
-    def executionPhase(self, *, value: int) -> AbstractContextManager[None]: ...
+    def executionPhase(self, *, value: int = 0) -> AttributeContextManager: ...
     def executionPhase(
         self,
         nodeOutputNames: Any = None,
         value: int | None = None,
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         """Like `virtualGraph`, for the execution phase."""
-        target = value if nodeOutputNames is None else nodeOutputNames
-        return self._place(EXECUTION_PHASE, target, None if nodeOutputNames is None else value)
+        if nodeOutputNames is None:
+            return self._place(EXECUTION_PHASE, 0 if value is None else value, None)
+        return self._place(EXECUTION_PHASE, nodeOutputNames, value)
 
     def _scope_value(self, attribute: str, what: str) -> int:
         if attribute not in self._scope:
@@ -334,23 +326,19 @@ class Annotations(ABC):
         """Whether the current scope sets an execution phase."""
         return EXECUTION_PHASE in self._scope
 
-    def schedulePriority(self, value: float) -> AbstractContextManager[None]:
+    def schedulePriority(self, value: float) -> AttributeContextManager:
         """Priority of the nodes made inside."""
         return self._scoped(SCHEDULE_PRIORITY, float(value))
 
-    def outlineAttributes(self, attributes: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def outlineAttributes(self, attributes: Mapping[str, Any]) -> KeyValueContextManager:
         """Key-value pairs that keep nodes made inside from being outlined with others."""
-        flat: list[str] = self._scope.get(OUTLINE, [])
-        # Keys of outer contexts win, and pairs are written in key order, as in PopART.
-        pairs = {str(key): str(value) for key, value in attributes.items()}
-        pairs.update(zip(flat[::2], flat[1::2], strict=True))
-        return self._scoped(OUTLINE, [item for pair in sorted(pairs.items()) for item in pair])
+        return KeyValueContextManager(self._scope, OUTLINE, attributes)
 
     def commGroup(
         self,
         type: int | CommGroupType = 0,
         groupSize: int = 0,
-    ) -> AbstractContextManager[None]:
+    ) -> AttributeContextManager:
         """Replica group of the collectives made inside."""
         return self._scoped(COMM_GROUP, [int(type), int(groupSize)])
 
@@ -359,14 +347,14 @@ class Annotations(ABC):
     @overload
     def recomputeOutput(self, nodeOutputNames: str, value: RecomputeType = ...) -> None: ...
     @overload
-    def recomputeOutput(self, value: RecomputeType, /) -> AbstractContextManager[None]: ...
+    def recomputeOutput(self, value: RecomputeType, /) -> AttributeContextManager: ...
     @overload
-    def recomputeOutput(self, *, value: RecomputeType) -> AbstractContextManager[None]: ...
+    def recomputeOutput(self, *, value: RecomputeType = ...) -> AttributeContextManager: ...
     def recomputeOutput(
         self,
         nodeOutputNames: str | RecomputeType | None = None,
         value: RecomputeType = RecomputeType.Undefined,
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         """``recomputeOutput(id, type)`` marks a node; ``with recomputeOutput(type):`` new nodes."""
         if isinstance(nodeOutputNames, str):
             self.addNodeAttribute(RECOMPUTE, int(value), {nodeOutputNames})
@@ -393,14 +381,14 @@ class Annotations(ABC):
     @overload
     def outputTensorLocation(self, nodeOutputNames: str, value: TensorLocation = ...) -> None: ...
     @overload
-    def outputTensorLocation(self, value: TensorLocation, /) -> AbstractContextManager[None]: ...
+    def outputTensorLocation(self, value: TensorLocation, /) -> AttributeContextManager: ...
     @overload
-    def outputTensorLocation(self, *, value: TensorLocation) -> AbstractContextManager[None]: ...
+    def outputTensorLocation(self, *, value: TensorLocation = ...) -> AttributeContextManager: ...
     def outputTensorLocation(
         self,
         nodeOutputNames: str | TensorLocation | None = None,
         value: TensorLocation | None = None,
-    ) -> AbstractContextManager[None] | None:
+    ) -> AttributeContextManager | None:
         """Where a node's output is kept: for one tensor, or for nodes made in the context."""
         if isinstance(nodeOutputNames, str):
             location = TensorLocation() if value is None else value

@@ -7,8 +7,7 @@ until a ModelProto is asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from paddle_ipu.popart.annotations import (
     Annotations,
     attribute_of,
 )
+from paddle_ipu.popart.contexts import NameContextManager
 from paddle_ipu.popart.enums import RecomputeType
 from paddle_ipu.popart.external_data import save_externally
 from paddle_ipu.popart.graph_types import (
@@ -65,6 +65,7 @@ class Builder(Annotations):
     Args:
         modelProtoOrFilename: an ONNX model, serialised or by file name, to start from.
         opsets: operator-set version by domain; ``{"ai.onnx": 11, "ai.graphcore": 1}``.
+        builderCore: PopART's own builder in C++; there is none here, and it has to be None.
 
     Initialised inputs keep the caller's array: writing to a contiguous one writes the program's.
     """
@@ -73,7 +74,13 @@ class Builder(Annotations):
         self,
         modelProtoOrFilename: bytes | str | Path | None = None,
         opsets: Mapping[str, int] | None = None,
+        builderCore: None = None,
     ) -> None:
+        if builderCore is not None:
+            raise NotSupported(
+                f"Builder(builderCore={builderCore!r}) is not supported: there is no builder in "
+                "C++. Use createSubgraphBuilder for the body of an operator"
+            )
         super().__init__()
         self._chosen_onnx: int | None = None
         self._values: dict[str, ir.Value] = {}
@@ -142,6 +149,19 @@ class Builder(Annotations):
     def aiOnnxOpset11(self) -> AiOnnxOpset11:
         """Operators of ai.onnx opset 11."""
         return cast(AiOnnxOpset11, self._onnx_opset(11))
+
+    def aiOnnxOpsetVersion(self, version: int) -> None:
+        """Checks that there is such an operator set of ai.onnx, and chooses none, as in PopART.
+
+        `opsets` of the constructor chooses one, or the first whose operators are used.
+
+        Raises:
+            ValueError: PopART has no such operator set.
+        """
+        if version not in ONNX_NAMESPACES:
+            raise ValueError(
+                f"Unsupported or unrecognized ai.Onnx version: {version}. There are 6 to 11"
+            )
 
     def _onnx_opset(self, version: int) -> Any:
         if self._chosen_onnx not in (None, version):
@@ -465,14 +485,9 @@ class Builder(Annotations):
             )
         return value
 
-    @contextmanager
-    def nameScope(self, name: str) -> Iterator[None]:
+    def nameScope(self, name: str) -> NameContextManager:
         """Prefixes the ids and node names made inside with ``name/``."""
-        self._name_scopes.append(name)
-        try:
-            yield
-        finally:
-            self._name_scopes.pop()
+        return NameContextManager(self._name_scopes, name)
 
     def getNameScope(self, name: str = "") -> str:
         """`name` with the current scopes before it."""

@@ -138,28 +138,61 @@ class Parameter(NamedTuple):
     default: object
 
 
+DEBUG_ARGUMENTS = {
+    "logical_if": "name",
+    "call": "debugName",
+    "packedDataBlock": "debugName",
+    "ctcbeamsearchdecoder": "debug_context",
+    "tensorremap": "debugPrefix",
+}
+"""What PopART calls the argument ``debugContext`` of a method, where it calls it otherwise."""
+
+_DEBUG_PLACES = {"printtensor": 2}
+"""Where PopART has it, where it is not the last one."""
+
+_MAY_LACK_INPUTS = frozenset(
+    "abort bitwiseand bitwisenot bitwiseor bitwisexnor bitwisexor bucketize groupedgather "
+    "groupedscatterreduce incrementmod scatterreduce sort splinebasis splineweighting "
+    "swish".split()
+)
+"""Methods of ai.graphcore that can be called without inputs; only Abort takes none."""
+
+_WITHOUT_DEFAULT = {"depthtospace": "mode", "slice": "axes", "splinebasis": "degree"}
+"""Arguments of ai.graphcore that must be given though the attribute has a default."""
+
+_OTHER_DEFAULTS: dict[tuple[str, str], object] = {
+    ("meanvariancenormalization", "axes"): [],
+    ("stringnormalizer", "locale"): "",
+}
+"""Defaults of arguments that are not those of ONNX's attributes."""
+
+_MEMBERS = {"Mean": ReductionType.Mean, "sum": ScatterReduction.Sum}
+"""Members of enumerations by the text that an attribute has for them."""
+
+
 def parameters_of(schema: OpSchema) -> list[Parameter]:
     """The arguments of the operator's builder method, in order.
 
-    Raises:
-        ValueError: an argument that must be given follows one that need not.
+    As with pybind11, one that must be given may follow one that need not.
     """
+    method, graphcore = schema.builder_name, schema.domain == GRAPHCORE
     parameters = []
     if schema.max_inputs != 0:
-        parameters.append(Parameter("args", "list[str]", REQUIRED))
+        may_lack = graphcore and method in _MAY_LACK_INPUTS
+        parameters.append(Parameter("args", "list[str]", [] if may_lack else REQUIRED))
     if takes_num_outputs(schema):
         parameters.append(Parameter("num_outputs", "int", REQUIRED))
     for name, attribute in schema.attributes.items():
-        default = REQUIRED if attribute.required else attribute.default
+        default: object = _OTHER_DEFAULTS.get((method, name), attribute.default)
+        if attribute.required or (graphcore and _WITHOUT_DEFAULT.get(method) == name):
+            default = REQUIRED
+        if attribute.kind == "enum" and isinstance(default, str):
+            default = _MEMBERS[default]
         parameters.append(Parameter(attribute.argument or name, attribute.kind, default))
     if schema.op_type == "Constant" and schema.version == 11:
         parameters.append(Parameter("is_value_sparse", "bool", False))
-    parameters.append(Parameter("debugContext", "str", ""))
-    late = [
-        p.name for p, q in itertools.pairwise(parameters) if q.default is REQUIRED is not p.default
-    ]
-    if late:
-        raise ValueError(f"{schema.identifier}: a required argument follows {late[0]}")
+    debug = Parameter(DEBUG_ARGUMENTS.get(method, "debugContext"), "str", "")
+    parameters.insert(_DEBUG_PLACES.get(method, len(parameters)), debug)
     return parameters
 
 
@@ -193,7 +226,8 @@ def _make_method(schema: OpSchema) -> OpMethod:
         (position[attribute.argument or name], name, attribute)
         for name, attribute in schema.attributes.items()
     ]
-    debug_at = position["debugContext"]
+    debug_name = DEBUG_ARGUMENTS.get(schema.builder_name, "debugContext")
+    debug_at = position[debug_name]
     args_at, count_at = position.get("args"), position.get("num_outputs")
     fixed_count, as_list = schema.outputs[0], returns_list(schema)
     sparse_at = position.get("is_value_sparse")
@@ -247,7 +281,7 @@ def _make_method(schema: OpSchema) -> OpMethod:
             raise incompatible(given, keywords, "'num_outputs' must be a number of outputs.")
         debug_context = values[debug_at]
         if not isinstance(debug_context, str):
-            raise incompatible(given, keywords, "'debugContext' must be a string.")
+            raise incompatible(given, keywords, f"'{debug_name}' must be a string.")
         outputs = self._builder.emit(schema, inputs, written, count, debug_context, self.version)
         if not outputs:
             return None
@@ -358,14 +392,18 @@ class AiGraphcoreOpset1(_Namespace):
 
     def scatterreduce(
         self,
-        args: Sequence[str],
-        axis_size: int,
+        args: Sequence[str] = (),
+        axis_size: int | None = None,
         axis: int = -1,
         reduction: ScatterReduction | str = ScatterReduction.Sum,
         enable_index_broadcast: int = 1,
         debugContext: str = "",
     ) -> Any:
-        """``groupedscatterreduce`` with one group."""
+        """``groupedscatterreduce`` with one group; `axis_size` must be given."""
+        if axis_size is None:
+            raise TypeError(
+                "scatterreduce(): incompatible function arguments. 'axis_size' is missing."
+            )
         return self.groupedscatterreduce(
             args, axis_size, axis, reduction, 1, enable_index_broadcast, debugContext
         )

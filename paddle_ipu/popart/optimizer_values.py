@@ -13,13 +13,18 @@ _log = logging.getLogger("popart.ir")
 
 
 class OptimizerValue:
-    """A number that is baked into the program (`isConst`) or may be changed between runs."""
+    """A number that is baked into the program (`isConst`) or may be changed between runs.
+
+    ``OptimizerValue()``, a constant 0, ``OptimizerValue(val[, isConst])``, constant unless told
+    otherwise, or ``OptimizerValue((val, isConst))``.
+    """
 
     __slots__ = ("_const", "_value")
 
-    def __init__(self, val: float, isConst: bool = True) -> None:
-        self._value = float(val)
-        self._const = bool(isConst)
+    def __init__(self, val: float | tuple[float, bool] = 0.0, isConst: bool = True) -> None:
+        value, const = val if isinstance(val, tuple) else (val, isConst)
+        self._value = float(value)
+        self._const = bool(const)
 
     def val(self) -> float:
         """The number."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.enums import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
@@ -43,12 +45,47 @@ LOSS_SCALE_COUNTER = "ai.graphcore.Histogram:1_counter"
 _log = logging.getLogger("popart.session")
 
 
-@dataclass
+def _group_of(grouping: ReplicaGrouping) -> tuple[CommGroupType, int]:
+    """The type and the size of groups of replicas."""
+    size, stride = grouping.getGroupSize(), grouping.getStride()
+    if size == 1:
+        return CommGroupType.Ungrouped, 0
+    if size == grouping.getNumReplicas():
+        return CommGroupType.All, 0
+    if stride == grouping.getNumGroups():
+        return CommGroupType.Orthogonal, size
+    if stride == 1:
+        return CommGroupType.Consecutive, size
+    raise popart_exception(
+        f"The '{grouping.str()}' cannot be converted to a `popart::CommGroup`. One has all "
+        f"replicas, consecutive ones, or ones that are as far apart as there are groups"
+    )
+
+
+@dataclass(init=False)
 class CommGroup(Settings):
-    """A group of replicas: its type and, except for All, its size."""
+    """A group of replicas: its type and, except for All, its size.
+
+    ``CommGroup()``, ``CommGroup(type, replicaGroupSize)`` or ``CommGroup(grouping)``.
+
+    Raises:
+        popart_exception: no type has such groups as `grouping`.
+    """
 
     type: CommGroupType = CommGroupType.All
     replicaGroupSize: int = 0
+
+    def __init__(
+        self,
+        type: CommGroupType | ReplicaGrouping = CommGroupType.All,
+        replicaGroupSize: int = 0,
+        *,
+        grouping: ReplicaGrouping | None = None,
+    ) -> None:
+        given = grouping if grouping is not None else type
+        self.type, self.replicaGroupSize = (
+            _group_of(given) if isinstance(given, ReplicaGrouping) else (given, replicaGroupSize)
+        )
 
     def toReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
         """The groups of so many replicas.
@@ -229,6 +266,20 @@ class DeveloperSettings(Settings):
     """Settings for PopART's developers."""
 
     timePartitionLoggerThresholdPercentage: float = 1.0
+
+
+class NumIOTiles:
+    """A number of IO tiles; `SessionOptions.numIOTiles` takes and gives a plain one.
+
+    Args:
+        numIOTiles: the number; 0 for none.
+    """
+
+    def __init__(self, numIOTiles: int = 0, /) -> None:
+        self._tiles = operator.index(numIOTiles)
+
+    def __repr__(self) -> str:
+        return f"NumIOTiles({self._tiles})"
 
 
 class InputSettings:

@@ -6,6 +6,7 @@ With stride s and size n, the replicas of a group are s apart, and s groups lie 
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 
 from paddle_ipu.errors import popart_exception
@@ -119,7 +120,11 @@ class ReplicaGrouping:
             f"The transpose of '{self}' cannot be represented as a `popart::ReplicaGrouping`."
         )
 
-    def _check(self, what: str, number: int, end: int) -> None:
+    def str(self) -> builtins.str:
+        """``ReplicaGrouping(numReplicas=8, stride=2, groupSize=2)``."""
+        return repr(self)
+
+    def _check(self, what: builtins.str, number: int, end: int) -> None:
         if not 0 <= number < end:
             raise popart_exception(
                 f"The requested {what} index is outside the valid range for '{self}'. Got {number}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.popart.absent import Absent
 from paddle_ipu.popart.enums import DataType
 
 # PopART spells the two 8-bit floats by their exponent and mantissa widths.
@@ -35,14 +38,29 @@ def shape_string(shape: Sequence[int]) -> str:
     return f"[{' '.join(map(str, shape))}]"
 
 
+def _shape_from_string(text: str) -> list[int]:
+    """The dimensions of ``(2,3)``."""
+    if len(text) < 2 or text[0] != "(" or text[-1] != ")":
+        raise popart_exception(f"invalid string for shape: {text!r}. Write it as (2,3)")
+    if " " in text:
+        raise popart_exception(
+            f"s contains a space : not valid shape string: {text!r}. Write it as (2,3)"
+        )
+    try:
+        return [int(part) for part in text[1:-1].split(",") if part]
+    except ValueError:
+        raise popart_exception(f"invalid string for shape: {text!r}. Write it as (2,3)") from None
+
+
 class TensorInfo:
     """Element type and shape: ``TensorInfo(dtype, shape)`` or ``TensorInfo(array)``.
 
-    `dtype` is a PopART type name, a NumPy dtype or a NumPy scalar type. Immutable.
+    `dtype` is a PopART type name, a `DataType`, a NumPy dtype or a NumPy scalar type; beside a
+    name, the shape may be a text, ``(2,3)``. Immutable.
 
     Raises:
         TypeError: other arguments.
-        popart_exception: an unknown type name.
+        popart_exception: an unknown type name, or a text that is no shape.
     """
 
     __slots__ = ("dims", "dtype")
@@ -57,6 +75,10 @@ class TensorInfo:
             dtype, shape = args[0].dtype, args[0].shape
         else:
             raise TypeError(f"Can not create TensorInfo with args {args}")
+        if isinstance(dtype, str) and isinstance(shape, str):
+            shape = _shape_from_string(shape)
+        if isinstance(dtype, DataType):
+            dtype = dtype.name
         if isinstance(dtype, str):
             resolved = dtype_from_string(dtype)
         elif isinstance(dtype, ir.DataType):
@@ -95,6 +117,40 @@ class TensorInfo:
     def nelms(self) -> int:
         """The number of elements."""
         return prod(self.dims)
+
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return int(self.nelms() * self.dtype.itemsize)
+
+    def dim(self, i: int) -> int:
+        """One dimension, counted from 0.
+
+        Raises:
+            popart_exception: there is no such dimension.
+        """
+        if not 0 <= i < len(self.dims):
+            raise popart_exception(f"Invalid input dimension {i}, tensor of rank {len(self.dims)}")
+        return self.dims[i]
+
+    def strides(self, shape: Sequence[int]) -> list[int]:
+        """Bytes from one element to the next in each dimension of a contiguous array.
+
+        Args:
+            shape: the array's, which differs from this one's where replicas have weights of
+                their own.
+        """
+        steps = list(itertools.accumulate(reversed(shape[1:]), operator.mul, initial=1))
+        return [int(self.dtype.itemsize * step) for step in reversed(steps)] if shape else []
+
+    def metaShape(self) -> list[int]:
+        """The shape before a tensor was sharded over replicas; empty, for nothing is here."""
+        return []
+
+    def dataType(self) -> DataType:
+        """The element type."""
+        return DataType[self.data_type()]
+
+    set = Absent("a TensorInfo does not change; make another")
 
     def data_type(self) -> str:
         """PopART's name of the element type, for instance ``FLOAT16``."""

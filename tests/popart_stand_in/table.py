@@ -136,7 +136,30 @@ def python_table() -> Table:
 
 @cache
 def operator_forms(domain: str, opset: int) -> dict[str, list[Form]]:
-    """Overloads of the operator methods of an operator set, by method."""
+    """Overloads of the operator methods that a builder's operator set has, by method.
+
+    A few methods are functions in Python that hand their arguments on, in order: these have the
+    names and the defaults of the function and the types of what it calls.
+    """
+    found = dict(_bound_forms(domain, opset))
+    layer = python_table().classes
+    names = [f"AiOnnx{at}" for at in range(6, opset + 1)] if domain == "ai.onnx" else []
+    functions: dict[str, list[Form]] = {}
+    for name in ("AiOnnx", *names) if names else ("AiGraphcore",):
+        functions |= layer[name].methods
+    for method, (form,) in functions.items():
+        if method not in found:
+            continue
+        (called,) = found[method]
+        pairs = zip(form.arguments, called.arguments, strict=True)
+        arguments = tuple(outer._replace(kind=inner.kind) for outer, inner in pairs)
+        found[method] = [Form(arguments, called.gives, form.text)]
+    return found
+
+
+@cache
+def _bound_forms(domain: str, opset: int) -> dict[str, list[Form]]:
+    """What pybind11 binds of an operator set."""
     found: dict[str, list[Form]] = {}
     for line in _lines("operators.txt"):
         where, versions, rest = line.split(" ", 2)

@@ -35,7 +35,9 @@ def tables(show: Callable[[str], str], names: Callable[[str], list[str]]) -> dic
     graphcore = module.classes.pop("AiGraphcoreOpset1")
     for name in ("debugcontext", "tensorinfo", "commgroup", "replicagrouping", "op/optimizervalue"):
         shared = read_module(show(f"{inner}/{name}.cpp"), headers)
-        module.classes |= shared.classes
+        for made, entry in shared.classes.items():
+            public = f'attr("{made}")' in core
+            module.classes[made if public else f"ir::{made}"] = entry
         module.enumerations |= shared.enumerations
     _name_dictionaries(module, show("python/popart/__init__.py.in"))
     kinds = read_module(show(f"{inner}/op/enums.cpp"), headers).enumerations

@@ -89,9 +89,7 @@ graphcore_row(
     "Slice", 1, shaping.slice_by_attributes, ANY, VIEW, READS_NOTHING,
     [ints("ends", required=True), ints("starts", required=True), ints("axes")],
 )  # fmt: skip
-graphcore_row(
-    "TensorRemap", 1, same_as_first, ANY, MOVE, READS_NOTHING, [int_("remap_type", required=True)]
-)
+graphcore_row("TensorRemap", 1, same_as_first, ANY, MOVE, READS_NOTHING, [int_("remap_type", 0)])
 graphcore_row(
     "Nll", 2, loss.nll, (FLOATS, ANY), OpCost("loss"), READS_OPERANDS,
     [reduction(), int_("ignoreIndex"), ("inputIsLogProbability", Attribute("bool", False))],

@@ -41,7 +41,7 @@ graphcore_row(
 )  # fmt: skip
 graphcore_row(
     "NormalizeImage", 3, images.normalize_image, NUMBERS, UNPRICED, NO_GRADIENT,
-    [float_("scale")], name="normalize_image",
+    [float_("scale", 1.0)], name="normalize_image",
 )  # fmt: skip
 graphcore_row(
     "ReplicatedReduceScatter", 1, shaping.shard, FLOATS | NUMBERS | BOOLS, UNPRICED,

@@ -44,6 +44,11 @@ onnx_row(
     [_MODE], version=10, constants=(1,), implemented=False,
 )  # fmt: skip
 onnx_row(
+    "Upsample", 1, resize.scaled_by_two_attributes, NUMBERS, MOVE, READS_NOTHING,
+    [float_("height_scale"), float_("width_scale"), _MODE],
+    version=1, implemented=False,
+)  # fmt: skip
+onnx_row(
     "Upsample", 1, resize.scaled_by_attribute, NUMBERS, MOVE, READS_NOTHING,
     [("scales", Attribute("floats", required=True)), _MODE], version=7, implemented=False,
 )  # fmt: skip

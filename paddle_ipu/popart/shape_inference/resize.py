@@ -65,6 +65,12 @@ def scaled_by_attribute(ctx: InferenceContext) -> list[TensorInfo]:
     return _larger(ctx, ctx.attributes["scales"])
 
 
+def scaled_by_two_attributes(ctx: InferenceContext) -> list[TensorInfo]:
+    """Upsample-1: the last two dimensions, by `height_scale` and `width_scale`."""
+    outer = [1.0] * (ctx.info(0).rank() - 2)
+    return _larger(ctx, [*outer, ctx.attributes["height_scale"], ctx.attributes["width_scale"]])
+
+
 def resize(ctx: InferenceContext) -> list[TensorInfo]:
     """Resize-11: (x, roi, scales, sizes); either the scales or the sizes are empty."""
     _one_of(ctx, "mode", MODES)

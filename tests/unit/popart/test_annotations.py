@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paddle_ipu import popart
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.builder import Builder
 from paddle_ipu.popart.enums import (
@@ -268,3 +269,21 @@ def test_input_settings(builder: Builder) -> None:
         builder.addInputTensor([2, 3])
     with pytest.raises(popart_exception, match="all dimensions must be known"):
         builder.addInputTensor("FLOAT", [-1, 3])
+
+
+def test_contexts_are_objects_that_can_be_entered_again() -> None:
+    builder = popart.Builder()
+    place, names = builder.virtualGraph(1), builder.nameScope("outer")
+    pairs = builder.outlineAttributes({"a": 1})
+    assert isinstance(place, popart.AttributeContextManager)
+    assert isinstance(names, popart.NameContextManager)
+    assert isinstance(pairs, popart.KeyValueContextManager)
+    for context in (place, names, pairs):
+        assert context.__enter__() is None
+        context.__exit__(None, None, None)
+    with place, builder.virtualGraph(2), place:
+        assert builder.getVirtualGraph() == 1
+    assert not builder.hasVirtualGraph()
+    with names, names:
+        assert builder.getNameScope("x") == "outer/outer/x"
+    assert builder.getNameScope() == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -89,9 +90,9 @@ def test_poplars_errors_can_be_expected() -> None:
 
 
 def test_a_name_that_only_graphcores_module_has_says_why() -> None:
-    with pytest.raises(NotSupported, match="does not have 'NumIOTiles': SessionOptions.numIOTiles"):
-        _ = popart.NumIOTiles
-    assert not hasattr(popart, "closePoplarDebugInfo")
+    with pytest.raises(NotSupported, match="does not have 'closePoplarDebugInfo': no Poplar runs"):
+        _ = popart.closePoplarDebugInfo
+    assert not hasattr(popart, "initializePoplarDebugInfo")
 
 
 def test_loggers(caplog: pytest.LogCaptureFixture) -> None:
@@ -165,6 +166,27 @@ def test_a_logger_shows_messages_beside_a_handler_that_keeps_them(run_python: An
     )
 
 
+def test_memory_that_suffices_is_told_as_popart_does() -> None:
+    told = popart.OutOfMemoryError()
+    assert told.isSuccessful()
+    assert str(told) == "No memory_allocation_err raised"
+    assert repr(told) == "popart.OutOfMemoryError: No memory_allocation_err raised"
+    assert (told.getSummaryReport(), told.getProfilePath()) == ("", "")
+    error = popart.OutOfMemoryException(told)
+    assert error.error is told and error.args == (str(told),)
+
+
+def test_memory_that_does_not_suffice_is_told_with_its_report() -> None:
+    told = popart.OutOfMemoryError()
+    told.exception = popart.OutOfMemoryException("too much")
+    told.exception.summary, told.exception.profile_path = "tile 3", "/reports"
+    assert not told.isSuccessful()
+    error = popart.OutOfMemoryException(told)
+    assert (error.args, error.getSummaryReport(), error.getProfilePath()) == (
+        ("too much",), "tile 3", "/reports",
+    )  # fmt: skip
+
+
 def test_tensor_info() -> None:
     info = TensorInfo("FLOAT16", [2, 3])
     assert (info.shape(), info.rank(), info.nelms()) == ([2, 3], 2, 6)
@@ -182,6 +204,31 @@ def test_tensor_info() -> None:
         TensorInfo("float32", [1])
     with pytest.raises(AttributeError, match="TensorInfo is immutable"):
         info.dims = (1,)
+
+
+def test_what_a_tensor_info_knows_of_its_bytes() -> None:
+    info = TensorInfo(popart.DataType.FLOAT16, [2, 3, 4])
+    array = np.zeros((2, 3, 4), np.float16)
+    assert info.dataType() is popart.DataType.FLOAT16
+    assert (info.nbytes(), info.dim(1), info.metaShape()) == (array.nbytes, 3, [])
+    assert info.strides(info.shape()) == list(array.strides)
+    assert (info.strides([5]), info.strides([])) == ([2], [])
+    with pytest.raises(popart_exception, match=r"^Invalid input dimension 3, tensor of rank 3$"):
+        info.dim(3)
+    with pytest.raises(NotSupported, match="'TensorInfo' does not have 'set': a TensorInfo does"):
+        info.set(popart.DataType.FLOAT)
+
+
+def test_a_shape_may_be_a_text() -> None:
+    assert TensorInfo("INT32", "(2,3)").shape() == [2, 3]
+    assert TensorInfo("INT32", "()").shape() == []
+    for text, message in (
+        ("2,3", "invalid string for shape: '2,3'. Write it as"),
+        ("(2, 3)", "s contains a space : not valid shape string"),
+        ("(2,x)", "invalid string for shape"),
+    ):
+        with pytest.raises(popart_exception, match=re.escape(message)):
+            TensorInfo("INT32", text)
 
 
 def test_the_operators_there_are() -> None:
