@@ -7,12 +7,13 @@ with ``paddle_ipu.popart`` but the operator table's shape inference, so that it 
 name or order in it.
 """
 
-# The names are PopART's, and enumerations are made at run time.
-# ruff: noqa: F821, N802, N803, N815
+# The names are PopART's.
+# ruff: noqa: N802, N803, N815
 
 from __future__ import annotations
 
-import inspect
+import ast
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,10 @@ from paddle_ipu.popart.schema import schema_of
 from tests.popart_stand_in.builder import (
     Builder,
     CommGroup,
+    DebugContext,
+    DebugInfo,
     InputSettings,
+    SourceLocation,
     TensorInfo,
     VariableSettings,
 )
@@ -34,28 +38,32 @@ from tests.popart_stand_in.core import (
     ENUMS,
     Calls,
     Recorded,
-    checked,
+    bind,
+    chosen,
     popart_exception,
     popart_runtime_error,
-    record_methods,
 )
 from tests.popart_stand_in.options import (
+    PLAIN_RECORDS,
     SGD,
     Adam,
     Adaptive,
     AnchorReturnType,
     ClipNormSettings,
     DataFlow,
+    ExecutionPhaseSettings,
     InputShapeInfo,
     Optimizer,
     Patterns,
     SessionOptions,
+    TensorLocation,
+    TensorLocationSettings,
 )
+from tests.popart_stand_in.table import module_table, python_table
 
 # -- devices, step data, sessions -----------------------------------------------------------------
 
 
-@record_methods
 class DeviceInfo(Recorded):
     """A device."""
 
@@ -80,7 +88,6 @@ class DeviceInfo(Recorded):
         self.detach()
 
 
-@record_methods
 class DeviceManager(Recorded):
     """Gives out as many IPUs as are asked for."""
 
@@ -90,7 +97,7 @@ class DeviceManager(Recorded):
     def createCpuDevice(self) -> DeviceInfo:
         return DeviceInfo(ENUMS["DeviceType"].Cpu, 1, 1)
 
-    def createIpuModelDevice(self, options: dict[str, Any], /) -> DeviceInfo:
+    def createIpuModelDevice(self, options: dict[str, Any]) -> DeviceInfo:
         if set(options) - {"numIPUs", "tilesPerIPU", "compileIPUCode", "ipuVersion"}:
             raise popart_exception(f"Invalid option among {sorted(options)} passed to Devicex")
         count, tiles = int(options.get("numIPUs", 1)), int(options.get("tilesPerIPU", 4))
@@ -101,11 +108,8 @@ class DeviceManager(Recorded):
 
     def tryAcquireAvailableDevice(
         self,
-        numIpus: int = 1,
-        tilesPerIpu: int = 0,
-        pattern: SyncPattern | None = None,
-        connectionType: DeviceConnectionType | None = None,
-        selectionCriterion: DeviceSelectionCriterion | None = None,
+        numIpus: int,
+        **how: Any,
     ) -> DeviceInfo | None:
         if numIpus & (numIpus - 1):
             raise popart_exception(
@@ -114,7 +118,7 @@ class DeviceManager(Recorded):
             )
         return DeviceInfo(ENUMS["DeviceType"].Ipu, numIpus, 1472)
 
-    def acquireAvailableDevice(self, numIpus: int = 1, tilesPerIpu: int = 0) -> Any:
+    def acquireAvailableDevice(self, numIpus: int, **how: Any) -> Any:
         return DeviceInfo(ENUMS["DeviceType"].Ipu, numIpus, 1472)
 
 
@@ -127,20 +131,26 @@ def _need_contiguous(arrays: Arrays, kind: str) -> None:
             raise popart_exception(f"{kind}: tensor '{name}' as it is not c-contiguous")
 
 
-@record_methods
-class PyStepIO(Recorded):
+class IStepIO(Recorded):
+    """What a run takes."""
+
+
+class IWeightsIO(Recorded):
+    """What weights are read into and written from."""
+
+
+class PyStepIO(IStepIO):
     """Arrays of a step."""
 
     def __init__(self, inputs: Arrays, outputs: Arrays) -> None:
         _need_contiguous({**inputs, **outputs}, "PyStepIO")
         self._inputs, self._outputs = inputs, outputs
 
-    def enableRuntimeAsserts(self, on: bool, /) -> None:
+    def enableRuntimeAsserts(self, on: bool) -> None:
         pass
 
 
-@record_methods
-class PyWeightsIO(Recorded):
+class PyWeightsIO(IWeightsIO):
     """Arrays of weights."""
 
     def __init__(self, weights: Arrays) -> None:
@@ -153,9 +163,7 @@ class _Session(Recorded):
 
     _training = False
 
-    def _create(
-        self, model: Any, flow: DataFlow, options: SessionOptions | None, loss: str | None
-    ) -> None:
+    def _create(self, model: Any, flow: DataFlow, options: Any, loss: str | None) -> None:
         proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
         # An operator that PopART does not have is refused when the session is made.
         for node in proto.graph.node:
@@ -168,7 +176,7 @@ class _Session(Recorded):
         described = (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)
         if not all(item.HasField("type") for item in described):
             # What subgraphs give is known when they are run, what groups of replicas have here.
-            replicas = 1 if options is None else int(options.replicatedGraphCount)
+            replicas = int(options.replicatedGraphCount)
             typed = load_model(proto.SerializeToString(), None, replicas)
             proto = onnx_ir.serde.serialize_model(typed)
         for item in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
@@ -197,30 +205,24 @@ class _Session(Recorded):
     @property
     def accumulationFactor(self) -> int:
         options = self._options
-        return int(options.accumulationFactor) if options is not None else 1
+        return int(options.accumulationFactor) if options.enableGradientAccumulation else 1
 
     @property
     def replicationFactor(self) -> int:
         options = self._options
-        return int(options.replicatedGraphCount) if options is not None else 1
+        return int(options.replicatedGraphCount) if options.enableReplicatedGraphs else 1
 
     @property
     def dataFlow(self) -> DataFlow:
         return self._flow
 
     def _anchor_dims(self, name: str) -> list[int]:
-        kind, batches = self._flow._anchors[name], self._flow._batches
-        loops = {
-            "All": [batches, self.accumulationFactor, self.replicationFactor],
-            "EveryN": [
-                batches // max(kind.rp(), 1),
-                self.accumulationFactor,
-                self.replicationFactor,
-            ],
-        }.get(kind.id().name, [self.replicationFactor])
-        return [dim for dim in loops if dim != 1] + self._shapes[name.removeprefix("Gradient___")][
-            0
-        ]
+        kind, loops = self._flow._anchors[name], [self.replicationFactor]
+        if kind.id().name in ("All", "EveryN"):
+            period = kind.rp() if kind.id().name == "EveryN" else 1
+            loops = [self._flow._batches // period, self.accumulationFactor, *loops]
+        shape, _ = self._shapes[name.removeprefix("Gradient___")]
+        return [dim for dim in loops if dim != 1] + shape
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         self._prepared = True
@@ -243,17 +245,17 @@ class _Session(Recorded):
     def weightsToHost(self) -> None:
         self._need_prepared()
 
-    def readWeights(self, weights: PyWeightsIO, /) -> None:
+    def readWeights(self, weights: PyWeightsIO) -> None:
         for name, array in weights._weights.items():
             if name in self._weights:
                 np.copyto(array, self._weights[name])
 
-    def writeWeights(self, weights: PyWeightsIO, /) -> None:
+    def writeWeights(self, weights: PyWeightsIO) -> None:
         for name, array in weights._weights.items():
             if name in self._weights:
                 self._weights[name] = array.copy()
 
-    def modelToHost(self, filename: str, /) -> None:
+    def modelToHost(self, filename: str) -> None:
         Path(filename).write_bytes(b"stand-in")
 
     def resetHostWeights(
@@ -281,10 +283,7 @@ class _Session(Recorded):
                 "Devicex::prepare() must be called before Devicex::run(const IStepIO &) is called."
             )
 
-    def run(self, first: str | PyStepIO, second: PyStepIO | str = "", debugName: str = "") -> None:
-        """run(stepio, debugName) or run(programHandle, stepio, debugName)"""
-        stepio = second if isinstance(first, str) else first
-        assert isinstance(stepio, PyStepIO)
+    def run(self, stepio: PyStepIO, debugName: str = "", programHandle: str = "") -> None:
         self._need_prepared()
         if self._training and not self._loaded:
             raise popart_runtime_error("Must call weightsFromHost before run")
@@ -319,75 +318,77 @@ class _Session(Recorded):
                 )
             stepio._outputs[name][...] = 0
 
+    def getInfo(self, id: str) -> TensorInfo:
+        shape, dtype = self._shapes[id]
+        return TensorInfo(dtype, shape)
 
-for _name, _value in list(vars(_Session).items()):
-    if inspect.isfunction(_value) and not _name.startswith("_"):
-        setattr(_Session, _name, checked(_value))
+
+_UNSET: Any = object()
 
 
-@record_methods
 class InferenceSession(_Session):
-    """InferenceSession as documented."""
+    """InferenceSession as in PopART's package."""
 
     def __init__(
         self,
-        fnModel: bytes | str,
-        dataFlow: DataFlow,
-        deviceInfo: DeviceInfo,
-        inputShapeInfo: InputShapeInfo | None = None,
-        patterns: Patterns | None = None,
-        userOptions: SessionOptions | None = None,
-        name: str = "inference",
+        fnModel: Any,
+        dataFlow: Any,
+        deviceInfo: Any,
+        inputShapeInfo: Any = _UNSET,
+        patterns: Any = None,
+        userOptions: Any = _UNSET,
+        name: Any = "inference",
     ) -> None:
-        self._create(fnModel, dataFlow, userOptions, None)
+        shapes = InputShapeInfo() if inputShapeInfo is _UNSET else inputShapeInfo
+        options = SessionOptions() if userOptions is _UNSET else userOptions
+        chosen_patterns = Patterns() if patterns is None else patterns
+        given = (fnModel, dataFlow, deviceInfo, shapes, options, chosen_patterns, name)
+        core = module_table().classes["_InferenceSessionCore"].methods["__init__"]
+        chosen("_InferenceSessionCore.__init__", core, given, {})
+        self._create(fnModel, dataFlow, options, None)
 
 
-@record_methods
 class TrainingSession(_Session):
-    """TrainingSession as documented."""
+    """TrainingSession as in PopART's package."""
 
     _training = True
 
     def __init__(
         self,
-        fnModel: bytes | str,
-        dataFlow: DataFlow,
-        loss: str,
-        optimizer: Optimizer,
-        deviceInfo: DeviceInfo,
-        inputShapeInfo: InputShapeInfo | None = None,
-        patterns: Patterns | None = None,
-        userOptions: SessionOptions | None = None,
-        name: str = "training",
+        fnModel: Any,
+        dataFlow: Any,
+        loss: Any,
+        optimizer: Any,
+        deviceInfo: Any,
+        inputShapeInfo: Any = _UNSET,
+        patterns: Any = None,
+        userOptions: Any = _UNSET,
+        name: Any = "training",
     ) -> None:
-        self._create(fnModel, dataFlow, userOptions, loss)
+        shapes = InputShapeInfo() if inputShapeInfo is _UNSET else inputShapeInfo
+        options = SessionOptions() if userOptions is _UNSET else userOptions
+        chosen_patterns = Patterns() if patterns is None else patterns
+        given = (fnModel, dataFlow, loss, optimizer, deviceInfo, shapes, options)
+        core = module_table().classes["_TrainingSessionCore"].methods["__init__"]
+        chosen("_TrainingSessionCore.__init__", core, (*given, chosen_patterns, name), {})
+        self._create(fnModel, dataFlow, options, loss)
 
-    def updateOptimizerFromHost(self, optimizer: Optimizer, /) -> None:
+    def updateOptimizerFromHost(self, optimizer: Any) -> None:
         pass
 
 
+for _class in (DeviceInfo, DeviceManager, IStepIO, IWeightsIO, PyStepIO, PyWeightsIO):
+    bind(_class)
+for _class in (InferenceSession, TrainingSession):
+    _name = _class.__name__
+    bind(_class, module_table().classes[f"_{_name}Core"], python_table().classes[_name])
+
 _CLASSES = (
-    Adam,
-    Adaptive,
-    AnchorReturnType,
-    Builder,
-    ClipNormSettings,
-    CommGroup,
-    DataFlow,
-    DeviceInfo,
-    DeviceManager,
-    InferenceSession,
-    InputSettings,
-    InputShapeInfo,
-    Optimizer,
-    Patterns,
-    PyStepIO,
-    PyWeightsIO,
-    SGD,
-    SessionOptions,
-    TensorInfo,
-    TrainingSession,
-    VariableSettings,
+    *(Adam, Adaptive, AnchorReturnType, Builder, ClipNormSettings, CommGroup, DataFlow),
+    *(DebugContext, DebugInfo, DeviceInfo, DeviceManager, ExecutionPhaseSettings, IStepIO),
+    *(IWeightsIO, InferenceSession, InputSettings, InputShapeInfo, Optimizer, Patterns, PyStepIO),
+    *(PyWeightsIO, SGD, SessionOptions, SourceLocation, TensorInfo, TensorLocation),
+    *(TensorLocationSettings, TrainingSession, VariableSettings, *PLAIN_RECORDS),
 )
 
 
@@ -395,6 +396,8 @@ class StandIn(ModuleType):
     """The module-like object; `calls` holds what was called since it was made."""
 
     calls: Calls
+    versionString: Any
+    versionNumber: Any
 
     def named(self, name: str) -> Calls:
         """The calls of one name."""
@@ -411,13 +414,9 @@ def make_popart() -> StandIn:
         setattr(module, name, kind)
     for function in (popart_exception, popart_runtime_error):
         setattr(module, function.__name__, function)
-    constants: dict[str, Any] = {
-        "defaultAiOnnxOpset": 10,
-        "defaultAiGraphcoreOpset": 1,
-        "versionString": lambda: "3.4.0 (stand-in)",
-        "versionNumber": lambda: (3, 4, 0),
-        "reservedGradientPrefix": lambda: "Gradient___",
-    }
-    for name, value in constants.items():
-        setattr(module, name, value)
+    for name, text in module_table().constants.items():
+        value = ast.literal_eval(text)
+        setattr(module, name, value if isinstance(value, int) else partial(str, value))
+    module.versionString = lambda: "3.4.0 (stand-in)"
+    module.versionNumber = lambda: (3, 4, 0)
     return module

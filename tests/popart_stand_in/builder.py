@@ -1,91 +1,114 @@
 """The Builder of the popart stand-in."""
 
-# The names are PopART's, and enumerations are made at run time.
-# ruff: noqa: F821, N802, N803
+# The names are PopART's.
+# ruff: noqa: N802, N803
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 import onnx_ir
 
-from paddle_ipu.popart.schema import schema_of
+from paddle_ipu.popart.schema import OpSchema, schema_of, schemas_of_opset
 from paddle_ipu.popart.shape_inference.context import InferenceContext
 from paddle_ipu.popart.tensorinfo import TensorInfo as _InferredInfo
 from tests.popart_stand_in.core import (
     ENUMS,
     Call,
+    Record,
     Recorded,
-    fits,
+    bind,
+    chosen,
     popart_exception,
-    record_methods,
+    record,
 )
-from tests.popart_stand_in.tables import (
-    GRAPHCORE_OPERATORS,
-    KINDS,
-    ONNX_OPERATORS,
-    REQUIRED,
-    arguments,
-    operator_type,
-)
+from tests.popart_stand_in.table import Form, module_table, operator_forms, python_table
 
 
 class _Operators:
-    """The operator methods of one domain; anything else raises AttributeError."""
+    """The operator methods of one operator set; anything else raises AttributeError."""
 
-    def __init__(self, builder: Builder, domain: str, table: dict[str, str]) -> None:
-        self._builder, self._domain, self._table = builder, domain, table
+    def __init__(self, builder: Builder, domain: str, version: int) -> None:
+        self._builder, self._domain, self.version = builder, domain, version
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        row = self._table.get(method)
-        if row is None:
+        forms = operator_forms(self._domain, self.version).get(method)
+        if forms is None:
             raise AttributeError(f"{self._domain} has no operator method '{method}'")
-        return functools.partial(self._call, method, row)
+        return functools.partial(self._call, method, forms)
 
-    def _call(self, method: str, row: str, *args: Any, **kwargs: Any) -> Any:
-        expected = arguments(row)
-        names = [argument.name for argument in expected]
-        wrong = f"{method}(): incompatible function arguments. "
-        if len(args) > len(names):
-            raise TypeError(f"{wrong}{len(args)} given, {names} taken")
-        given = dict(zip(names, args, strict=False))
-        for name, value in kwargs.items():
-            if name not in names or name in given:
-                raise TypeError(f"{wrong}No argument '{name}' of {names} is free")
-            given[name] = value
-        for argument in expected:
-            if argument.name in given:
-                value, kind = given[argument.name], KINDS[argument.kind]
-                if not (value is None and argument.default is None) and not fits(value, kind):
-                    raise TypeError(f"{wrong}'{argument.name}' takes {kind}, got {value!r}")
-            elif argument.default is REQUIRED:
-                raise TypeError(f"{wrong}'{argument.name}' is missing")
-            else:
-                given[argument.name] = argument.default
+    def _call(self, method: str, forms: list[Form], *args: Any, **kwargs: Any) -> Any:
+        _, given = chosen(method, forms, args, kwargs)
         self._builder._calls.append(Call(f"{self._domain}.{method}", args, kwargs))
-        outputs = self._builder._operator(self._domain, operator_type(self._domain, method), given)
-        return outputs if row.endswith("list") else outputs[0]
+        rows = schemas_of_opset(self._domain, self.version)
+        if method == "scatterreduce":
+            method, given = "groupedscatterreduce", {**given, "group_size": 1}
+        (schema,) = [row for row in rows if row.builder_name == method]
+        outputs = self._builder._operator(schema, self.version, given)
+        if not outputs:
+            return None
+        return outputs if forms[0].gives == "list[str]" else outputs[0]
 
 
 # -- the builder ----------------------------------------------------------------------------------
 
 
-@record_methods
+class DebugContext:
+    """What names a tensor or an operator."""
+
+    def __init__(self, name: str = "", loc: Any = None, debugInfo: DebugInfo | None = None) -> None:
+        outer = "" if debugInfo is None else debugInfo._path
+        self._path = "/".join(part for part in (outer, name) if part)
+
+
+class DebugInfo:
+    """What contexts are inside of."""
+
+    def __init__(self, debugContext: str | DebugContext, layer: str) -> None:
+        self._path = _path(debugContext)
+
+    def setValue(self, name: str, value: str) -> bool:
+        return True
+
+    def getId(self) -> int:
+        return id(self)
+
+
+class SourceLocation:
+    """A place in a program."""
+
+    def __init__(self, functionName: str, fileName: str, lineNumber: int) -> None:
+        pass
+
+
+def _path(context: str | DebugContext) -> str:
+    return context._path if isinstance(context, DebugContext) else context
+
+
 class TensorInfo(Recorded):
     """TensorInfo(dtype, shape) or TensorInfo(array)."""
 
     def __init__(self, *args: Any) -> None:
-        if len(args) not in (1, 2):
+        array = len(args) == 1 and isinstance(args[0], np.ndarray)
+        if len(args) != 2 and not array:
             raise TypeError(f"Can not create TensorInfo with args {args}")
-        info = _InferredInfo(*args)
+        dtype, shape = (args[0].dtype, args[0].shape) if array else args
+        if isinstance(dtype, (np.dtype, type)):
+            dtype = _InferredInfo(dtype, []).data_type()
+        core = module_table().classes["_TensorInfoCore"].methods["__init__"]
+        chosen("_TensorInfoCore.__init__", core, (dtype, shape), {})
+        dtype = dtype.name if isinstance(dtype, ENUMS["DataType"]) else dtype
+        info = _InferredInfo(dtype, shape)
         self._type, self._shape = info.data_type(), info.shape()
         self._lower = info.data_type_lcase()
+        self._info = info
 
     def shape(self) -> list[int]:
         return list(self._shape)
@@ -97,7 +120,6 @@ class TensorInfo(Recorded):
         return self._lower
 
 
-@record_methods
 class Builder(Recorded):
     """The documented Builder; the protobuf it serialises is built with onnx.helper."""
 
@@ -105,11 +127,11 @@ class Builder(Recorded):
         self,
         modelProtoOrFilename: str | bytes | None = None,
         opsets: dict[str, int] | None = None,
+        builderCore: Any = None,
     ) -> None:
-        if modelProtoOrFilename is not None:
-            raise TypeError("the stand-in does not import models")
-        self._opset = 10 if opsets is None else opsets["ai.onnx"]
-        self._onnx = _Operators(self, "ai.onnx", ONNX_OPERATORS)
+        if modelProtoOrFilename is not None or builderCore is not None:
+            raise NotImplementedError("the stand-in does not import models")
+        self._opset = None if not opsets else opsets["ai.onnx"]
         # None until an operator runs the subgraph that the tensor is of.
         self._infos: dict[str, _InferredInfo | None] = {}
         self._values: dict[str, np.ndarray[Any, Any]] = {}
@@ -122,12 +144,29 @@ class Builder(Recorded):
         self._names: list[str] = []
         self._graph_name = "BuilderGraph_0"
         self._is_subgraph = False
-        self.aiGraphcore = self.aiGraphcoreOpset1 = _Operators(
-            self, "ai.graphcore", GRAPHCORE_OPERATORS
-        )
+        self.aiGraphcore = self.aiGraphcoreOpset1 = _Operators(self, "ai.graphcore", 1)
+
+    def __getattr__(self, name: str) -> _Operators:
+        if name == "aiOnnx":
+            return self._onnx(self._opset or 10)
+        number = name.removeprefix("aiOnnxOpset")
+        if number == name or not number.isdecimal() or not 6 <= int(number) <= 11:
+            raise AttributeError(f"'popart_core._BuilderCore' object has no attribute '{name}'")
+        return self._onnx(int(number))
+
+    def _onnx(self, version: int) -> _Operators:
+        if self._opset is None:
+            self._opset = version
+        if self._opset != version:
+            raise RuntimeError(
+                f"Invalid opset 'aiOnnxOpset{version}' selected. Opset for domain ai.onnx already "
+                f"defined as {self._opset}"
+            )
+        return _Operators(self, "ai.onnx", version)
 
     def createSubgraphBuilder(self) -> Builder:
-        made = Builder(opsets={"ai.onnx": self._opset})
+        made = Builder()
+        made._opset = self._opset
         # Ids are unique over all of them, and a subgraph knows the tensors around it.
         made._infos, made._values, made._is_subgraph = self._infos, self._values, True
         return made
@@ -137,23 +176,13 @@ class Builder(Recorded):
             raise popart_exception("this builder is of no subgraph")
         self._known([tensorId])
 
-    def addUntypedInputTensor(self, debugContext: str = "") -> str:
+    def addUntypedInputTensor(self, debugContext: str | DebugContext) -> str:
         if not self._is_subgraph:
             raise popart_exception("Can not add untyped tensors to the top-level graph.")
-        name = self._name(debugContext or "input")
+        name = self._name(_path(debugContext) or "input")
         self._infos[name] = None
         self._inputs.append(name)
         return name
-
-    @property
-    def aiOnnxOpset11(self) -> _Operators:
-        return self._onnx
-
-    @property
-    def aiOnnx(self) -> _Operators:
-        if self._opset != 11:
-            raise RuntimeError(f"the stand-in has ai.onnx opset 11, aiOnnx is {self._opset}")
-        return self._onnx
 
     def _name(self, base: str) -> str:
         base = "/".join([*self._names, base])
@@ -178,31 +207,46 @@ class Builder(Recorded):
             "outputs of a node"
         )
 
-    def _operator(self, domain: str, op_type: str, given: dict[str, Any]) -> list[str]:
-        schema = schema_of(domain, op_type)
-        if schema is None:
-            raise popart_exception(f"No class for {domain}.{op_type}")
-        ids, count = list(given.pop("args", [])), given.pop("num_outputs", schema.outputs[0])
-        label = given.pop("debugContext", "")
+    def _operator(self, schema: OpSchema, opset: int, given: dict[str, Any]) -> list[str]:
+        label = ""
+        for name in ("debugContext", "name", "debugName", "debug_context", "debugPrefix"):
+            label = _path(given.pop(name, label))
+        ids = given.pop("args", [])
+        if schema.op_type == "MultiConv":
+            ids, given = _one_list(given, ids)
+        ids = [ids] if isinstance(ids, str) else list(ids)
+        count = given.pop("num_outputs", schema.outputs[0] or 0)
+        if schema.op_type == "MultiConv":
+            count = len(ids) // 3
         given.pop("is_value_sparse", None)
+        names = {item.argument or name: name for name, item in schema.attributes.items()}
         attributes = {}
-        for name, value in given.items():
-            if value is None or (isinstance(value, (list, tuple)) and not value):
+        for argument, value in given.items():
+            name = names[argument]
+            empty = isinstance(value, (list, tuple, range)) and not len(value)
+            if value is None or (empty and not schema.attributes[name].keeps_empty):
                 continue
             if name == "to":
                 value = onnx.TensorProto.DataType.Value(value)
             elif name == "reduction":
-                value = value if isinstance(value, str) else value.name
-                value = "None" if value == "NoReduction" else value
-                value = value.lower() if op_type == "ScatterReduce" else value
-            elif isinstance(value, np.ndarray):
+                value = "None" if value.name == "NoReduction" else value.name
+                value = value.lower() if schema.op_type == "ScatterReduce" else value
+            elif isinstance(value, Enum):
+                value = value.value
+            elif isinstance(value, CommGroup):
+                value = [value.type.value, value.replicaGroupSize]
+            elif isinstance(value, np.ndarray) and schema.attributes[name].kind == "tensor":
                 value = onnx.numpy_helper.from_array(value)
-            elif isinstance(value, bool):
-                value = int(value)
             elif isinstance(value, Builder):
                 value = value._proto().graph
+            elif isinstance(value, (tuple, range, np.ndarray)):
+                value = list(value)
+            elif schema.attributes[name].kind == "float":
+                value = float(value)
+            elif isinstance(value, (bool, np.integer)):
+                value = int(value)
             attributes[name] = value
-        return self._append(domain, op_type, ids, attributes, count, label)
+        return self._append(schema.domain, schema.op_type, ids, attributes, count, label, opset)
 
     def _append(
         self,
@@ -212,13 +256,14 @@ class Builder(Recorded):
         attributes: dict[str, Any],
         count: int,
         label: str,
+        opset: int | None = None,
     ) -> list[str]:
         self._known(ids)
         outputs = []
         for at in range(count):
             outputs.append(self._name(f"{op_type}:{at}"))
             self._infos[outputs[-1]] = _InferredInfo("UNDEFINED", [])
-        schema = schema_of(domain, op_type)
+        schema = schema_of(domain, op_type, opset)
         untyped = any(name and self._infos[name] is None for name in ids)
         for value in attributes.values():
             if isinstance(value, onnx.GraphProto):
@@ -263,27 +308,14 @@ class Builder(Recorded):
 
     def addInputTensor(
         self,
-        *args: Any,
-        **kwargs: Any,
+        tensorInfo: TensorInfo | None = None,
+        dataType: str = "",
+        shape: Any = (),
+        settings: Any = None,
+        debugContext: str | DebugContext = "",
     ) -> str:
-        rest = list(args)
-        first = rest.pop(0) if rest else kwargs.pop("tensorInfo", kwargs.pop("dataType", None))
-        if isinstance(first, TensorInfo):
-            info = _InferredInfo(first.data_type(), first.shape())
-        elif isinstance(first, str):
-            shape = rest.pop(0) if rest else kwargs.pop("shape", None)
-            if not fits(shape, list[int]):
-                raise TypeError(f"addInputTensor(): incompatible function arguments: {shape!r}")
-            info = _InferredInfo(first, shape)
-        else:
-            raise TypeError(f"addInputTensor(): incompatible function arguments: {first!r}")
-        if rest and isinstance(rest[0], InputSettings):
-            rest.pop(0)
-        kwargs.pop("settings", None)
-        label = rest.pop(0) if rest else kwargs.pop("debugContext", "")
-        if rest or kwargs or not isinstance(label, str):
-            raise TypeError(f"addInputTensor(): incompatible function arguments: {rest} {kwargs}")
-        name = self._name(label or "input")
+        info = _InferredInfo(dataType, list(shape)) if tensorInfo is None else tensorInfo._info
+        name = self._name(_path(debugContext) or "input")
         self._infos[name] = info
         self._inputs.append(name)
         return name
@@ -291,20 +323,14 @@ class Builder(Recorded):
     def addInitializedInputTensor(
         self,
         initVal: np.ndarray,  # type: ignore[type-arg]
-        variableSettings: VariableSettings | str = "",
-        debugContext: str = "",
+        variableSettings: VariableSettings | None = None,
+        debugContext: str | DebugContext = "",
     ) -> str:
-        """(initVal, debugContext) or (initVal, variableSettings, debugContext)"""
-        settings, label = variableSettings, debugContext
-        if isinstance(settings, str):
-            if label and settings:
-                raise TypeError("addInitializedInputTensor(): incompatible function arguments")
-            settings, label = None, settings or label
-        name = self._name(label or "init_input")
+        name = self._name(_path(debugContext) or "init_input")
         self._values[name] = np.ascontiguousarray(initVal).reshape(initVal.shape)
         self._infos[name] = _InferredInfo(initVal)
-        if settings is not None:
-            self._metadata.update(settings._entries(name))
+        if variableSettings is not None:
+            self._metadata.update(variableSettings._entries(name))
             # Whether its first dimension is one of groups depends on the session's replicas.
             self._infos[name] = None
         self._inputs.append(name)
@@ -356,26 +382,20 @@ class Builder(Recorded):
     def getNameScope(self, name: str = "") -> str:
         return "/".join([*self._names, name])
 
-    def _place(self, attribute: str, target: Any, value: int | None) -> Any:
-        if isinstance(target, int) and value is None:
-            return self._context(attribute, target)
-        names = [target] if isinstance(target, str) else target
-        self._add(attribute, value or 0, names)
+    def _place(self, attribute: str, target: Any, value: int) -> Any:
+        if target is None:
+            return self._context(attribute, value)
+        self._add(attribute, value, [target] if isinstance(target, str) else target)
         return None
 
-    def virtualGraph(
-        self,
-        nodeOutputNames: str | set[str] | list[str] | int | None = None,
-        value: int | None = None,
-    ) -> Any:
-        return self._place("__ipu_number", *_target(nodeOutputNames, value))
+    def virtualGraph(self, nodeOutputNames: Any = None, value: int = 0) -> Any:
+        return self._place("__ipu_number", nodeOutputNames, value)
 
-    def pipelineStage(
-        self,
-        nodeOutputNames: str | int | None = None,
-        value: int | None = None,
-    ) -> Any:
-        return self._place("__pipeline_stage", *_target(nodeOutputNames, value))
+    def pipelineStage(self, nodeOutputNames: Any = None, value: int = 0) -> Any:
+        return self._place("__pipeline_stage", nodeOutputNames, value)
+
+    def executionPhase(self, nodeOutputNames: Any = None, value: int = 0) -> Any:
+        return self._place("__execution_phase", nodeOutputNames, value)
 
     def hasVirtualGraph(self) -> bool:
         return "__ipu_number" in self._scope
@@ -383,28 +403,29 @@ class Builder(Recorded):
     def hasPipelineStage(self) -> bool:
         return "__pipeline_stage" in self._scope
 
-    def getVirtualGraph(self) -> int:
-        return int(self._scope["__ipu_number"])
+    def getVirtualGraph(self, nodeOutputNames: Any = None) -> int:
+        if nodeOutputNames is None:
+            return int(self._scope["__ipu_number"])
+        ids = {nodeOutputNames} if isinstance(nodeOutputNames, str) else nodeOutputNames
+        (found,) = [a.i for a in self._node(ids).attribute if a.name == "__ipu_number"]
+        return int(found)
 
     def getPipelineStage(self) -> int:
         return int(self._scope["__pipeline_stage"])
 
-    def recomputeOutput(
-        self,
-        nodeOutputNames: str | RecomputeType,
-        value: RecomputeType | None = None,
-    ) -> Any:
+    def recomputeOutput(self, nodeOutputNames: Any = None, value: Any = None) -> Any:
         attribute = "__recompute_output_in_backward_pass"
-        if isinstance(nodeOutputNames, str):
-            self._add(attribute, 0 if value is None else value.value, [nodeOutputNames])
-            return None
-        return self._context(attribute, nodeOutputNames.value)
+        return self._place(attribute, nodeOutputNames, value.value)
+
+    def recomputeOutputInBackwardPass(
+        self, nodeOutputName: Any = None, nodeOutputNames: Any = None, value: Any = None
+    ) -> None:
+        self.recomputeOutput(nodeOutputName or nodeOutputNames, value)
 
     def checkpointOutput(self, nodeOutputNames: list[str]) -> list[str]:
         kept = []
         for name in nodeOutputNames:
-            given = {"args": [name], "debugContext": "Checkpoint"}
-            kept += self._operator("ai.onnx", "Identity", given)
+            kept += self._append("ai.onnx", "Identity", [name], {}, 1, "Checkpoint")
             self._add("__recompute_output_in_backward_pass", 1, kept[-1:])
         return kept
 
@@ -438,12 +459,13 @@ class Builder(Recorded):
 
     def setAvailableMemoryProportion(
         self,
-        nodeOutputName: str | set[str],
-        availableMemoryProportion: float,
+        nodeOutputName: str = "",
+        availableMemoryProportion: float = 0.0,
+        nodeOutputNames: Any = None,
     ) -> None:
         if not 0 < availableMemoryProportion <= 1:
             raise popart_exception("availableMemoryProportion must be in (0,1]")
-        ids = {nodeOutputName} if isinstance(nodeOutputName, str) else nodeOutputName
+        ids = nodeOutputNames or {nodeOutputName}
         self._add("__available_memory", float(availableMemoryProportion), ids)
 
     def setPartialsType(self, nodeOutputName: str, partialsType: str) -> None:
@@ -458,10 +480,13 @@ class Builder(Recorded):
     def setSerializeMatMul(
         self,
         nodeOutputName: set[str],
-        mode: Literal["none", "input_channels", "reducing_dim", "output_channels"],
-        factor: int = 0,
-        keep_precision: bool = False,
+        mode: str,
+        factor: int,
+        keep_precision: bool,
     ) -> None:
+        modes = ("none", "input_channels", "reducing_dim", "output_channels")
+        if mode not in modes:
+            raise popart_exception(f"Unsupported mat mul serialization mode '{mode}'. ")
         if mode != "none":
             self._add("__serialize_matmul_mode", mode, nodeOutputName)
             self._add("__serialize_matmul_factor", factor, nodeOutputName)
@@ -518,8 +543,10 @@ class Builder(Recorded):
             value_info=[value_info(name) for name in self.getValueTensorIds()],
         )
         domains = dict.fromkeys(node.domain for node in self._nodes)
-        opsets = [onnx.helper.make_opsetid(domain, 1 if domain else 11) for domain in domains]
-        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=4)
+        opset = self._opset or 10
+        opsets = [onnx.helper.make_opsetid(domain, 1 if domain else opset) for domain in domains]
+        version = 3 if opset <= 8 else 4
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=version)
         onnx.helper.set_model_props(model, self._metadata)
         return model
 
@@ -530,29 +557,26 @@ class Builder(Recorded):
         Path(filename).write_bytes(self._proto().SerializeToString())
 
 
-@record_methods
-class CommGroup(Recorded):
-    """CommGroup() or CommGroup(type, replicaGroupSize)."""
-
-    def __init__(self, type: CommGroupType | None = None, replicaGroupSize: int = 0) -> None:
-        self.type = ENUMS["CommGroupType"].All if type is None else type
-        self.replicaGroupSize = replicaGroupSize
+class _CommGroup(Record):
+    """A group of replicas."""
 
 
-@record_methods
+CommGroup: Any = record("CommGroup", _CommGroup)
+
+
 class VariableSettings(Recorded):
-    """VariableSettings(), (group), (mode) or (group, mode); the stand-in has no strides."""
+    """Which replicas share a weight's values; the stand-in writes no strides."""
 
     def __init__(
         self,
-        first: CommGroup | VariableRetrievalMode | None = None,
-        second: VariableRetrievalMode | None = None,
+        sharedVariableDomain_: Any = None,
+        retrievalMode_: Any = None,
+        **strides: Any,
     ) -> None:
-        grouped = isinstance(first, CommGroup)
-        if second is not None and not grouped:
-            raise TypeError("VariableSettings(): incompatible constructor arguments")
-        self._group = first if isinstance(first, CommGroup) else CommGroup()
-        self._mode = second if grouped else first
+        if strides:
+            raise NotImplementedError("the stand-in has no variable settings with a stride")
+        self._group = CommGroup() if sharedVariableDomain_ is None else sharedVariableDomain_
+        self._mode = retrievalMode_
 
     def _entries(self, name: str) -> dict[str, str]:
         """What a model's metadata has of a weight."""
@@ -577,20 +601,28 @@ class _Constant(NamedTuple):
         return _InferredInfo(self.array).dtype
 
 
-def _target(names: Any, value: int | None) -> tuple[Any, int | None]:
-    """Sorts out ``f(ids, n)``, ``f(n)`` and ``f(value=n)``."""
-    if names is None and value is None:
-        raise TypeError("incompatible function arguments: neither ids nor a value")
-    return (value, None) if names is None else (names, value)
+def _one_list(given: dict[str, Any], sets: list[list[str]]) -> tuple[list[str], dict[str, Any]]:
+    """MultiConv's inputs and attributes, one after another."""
+    flat = {
+        name: [item for row in value for item in row]
+        if isinstance(value, list) and value and isinstance(value[0], list)
+        else value
+        for name, value in given.items()
+    }
+    return [name for row in sets for name in (*row, "")[:3]], flat
 
 
-@record_methods
 class InputSettings(Recorded):
-    """InputSettings(tileSet, exchangeStrategy) or InputSettings(replicatedStreamMode)."""
+    """How an input is streamed."""
 
-    def __init__(
-        self,
-        tileSet: TileSet | ReplicatedStreamMode | None = None,
-        exchangeStrategy: ExchangeStrategy | None = None,
-    ) -> None:
-        self._first, self._exchange = tileSet, exchangeStrategy
+    def __init__(self, **how: Any) -> None:
+        self._how = how
+
+
+for _class in (DebugInfo, DebugContext, SourceLocation, VariableSettings, InputSettings):
+    bind(_class)
+_python = python_table().classes
+_core = module_table().classes
+# The class in Python defines its constructor again.
+bind(TensorInfo, _core["_TensorInfoCore"], _python["TensorInfo"])
+bind(Builder, _core["_BuilderCore"], _python["Builder"])

@@ -1,7 +1,7 @@
 """Data flow, options, patterns and optimizers of the popart stand-in."""
 
-# The names are PopART's, and enumerations are made at run time.
-# ruff: noqa: B006, F821, N802, N803
+# The names are PopART's.
+# ruff: noqa: N802, N803
 
 from __future__ import annotations
 
@@ -10,34 +10,25 @@ from typing import Any
 from tests.popart_stand_in.builder import TensorInfo
 from tests.popart_stand_in.core import (
     ENUMS,
-    Call,
-    Calls,
+    Record,
     Recorded,
+    bind,
     fits,
     popart_exception,
-    record_methods,
-)
-from tests.popart_stand_in.tables import (
-    LOCATION,
-    LOCATION_FIELDS,
-    NESTED,
-    OPTIONS,
-    PATTERN_NAMES,
-    PATTERN_PROPERTIES,
-    fields_of,
+    record,
 )
 
-# -- data flow, options, patterns -----------------------------------------------------------------
+# -- data flow ------------------------------------------------------------------------------------
 
 
-@record_methods
 class AnchorReturnType(Recorded):
-    """AnchorReturnType(name[, period][, tileSet][, exchangeStrategy])."""
+    """Which values of a tensor come back."""
 
     def __init__(
         self,
         anchorReturnTypeString: str,
-        *args: Any,
+        tileSet: Any,
+        exchangeStrategy: Any,
         returnPeriod: int | None = None,
     ) -> None:
         kinds = {item.name.lower(): item for item in ENUMS["AnchorReturnTypeId"]}
@@ -46,48 +37,46 @@ class AnchorReturnType(Recorded):
             raise popart_exception(
                 f"Invalid anchor return type ID supplied: {anchorReturnTypeString}"
             )
-        rest = list(args)
-        period = rest.pop(0) if rest and isinstance(rest[0], int) else returnPeriod
-        for item, expected in zip(rest, ("TileSet", "ExchangeStrategy"), strict=False):
-            if not isinstance(item, ENUMS[expected]):
-                raise TypeError(f"AnchorReturnType(): incompatible function arguments: {args}")
-        if (kind.name == "EveryN") != (period is not None):
+        if (kind.name == "EveryN") != (returnPeriod is not None):
             raise popart_exception("A return period goes with EveryN only")
-        self._kind, self._period = kind, period
+        self._kind, self._period = kind, returnPeriod
+        self._tiles, self._exchange = tileSet, exchangeStrategy
 
     def id(self) -> Any:
         return self._kind
 
     def rp(self) -> int:
-        return int(self._period or 0)
+        if self._period is None:
+            raise popart_exception(
+                "A return period should not be supplied for this anchor return type"
+            )
+        return self._period
+
+    def tileSet(self) -> Any:
+        return self._tiles
+
+    def exchangeStrategy(self) -> Any:
+        return self._exchange
 
 
-@record_methods
 class DataFlow(Recorded):
-    """DataFlow(batchesPerStep, {id: type}) or DataFlow(batchesPerStep, [ids], type)."""
+    """How many batches a step takes and what comes back."""
 
     def __init__(
         self,
         batchesPerStep: int,
-        anchorTensors: dict[str, AnchorReturnType] | list[str],
+        anchorTensors: dict[str, AnchorReturnType] | None = None,
+        anchorIds: list[str] | None = None,
         anchorReturnType: AnchorReturnType | None = None,
     ) -> None:
         if batchesPerStep < 1:
             raise popart_exception("'Batches per step' must be greater than zero")
         self._batches = batchesPerStep
-        if isinstance(anchorTensors, dict):
-            if anchorReturnType is not None:
-                raise TypeError("DataFlow(): incompatible function arguments")
+        self._anchors: dict[str, Any] = dict.fromkeys(anchorIds or (), anchorReturnType)
+        if anchorTensors is not None:
             self._anchors = dict(sorted(anchorTensors.items()))
-        else:
-            kind = anchorReturnType or type(self)._all()
-            self._anchors = dict.fromkeys(anchorTensors, kind)
 
-    @classmethod
-    def _all(cls) -> AnchorReturnType:
-        return AnchorReturnType("All")
-
-    def isAnchored(self, id: str, /) -> bool:
+    def isAnchored(self, id: str) -> bool:
         return id in self._anchors
 
     def nAnchors(self) -> int:
@@ -96,64 +85,55 @@ class DataFlow(Recorded):
     def batchesPerStep(self) -> int:
         return self._batches
 
+    def setBatchesPerStep(self, batches: int) -> None:
+        self._batches = batches
+
     def anchors(self) -> list[str]:
         return list(self._anchors)
 
-    def art(self, id: str, /) -> AnchorReturnType:
+    def art(self, id: str) -> AnchorReturnType:
         if id not in self._anchors:
             raise popart_exception(f"Tensor {id} is not an anchor")
-        return self._anchors[id]
+        made: AnchorReturnType = self._anchors[id]
+        return made
 
 
-@record_methods
 class InputShapeInfo(Recorded):
     """Types of inputs with unknown shapes."""
 
     def __init__(self) -> None:
         self._infos: dict[str, TensorInfo] = {}
 
-    def add(self, id: str, info: TensorInfo, /) -> None:
+    def add(self, id: str, info: TensorInfo) -> None:
         self._infos[id] = info
 
-    def has(self, id: str, /) -> bool:
+    def get(self, id: str) -> TensorInfo:
+        return self._infos[id]
+
+    def has(self, id: str) -> bool:
         return id in self._infos
 
 
-class _Record:
-    """A structure with fixed fields: other names and types are refused."""
+for _class in (AnchorReturnType, DataFlow, InputShapeInfo):
+    bind(_class)
 
-    def __init__(self, calls: Calls, name: str, defaults: dict[str, Any]) -> None:
-        object.__setattr__(self, "_calls", calls)
-        object.__setattr__(self, "_name", name)
-        object.__setattr__(self, "_kinds", {key: type(value) for key, value in defaults.items()})
-        self.__dict__.update(defaults)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        kind = self._kinds.get(name)
-        if kind is None:
-            raise AttributeError(f"'{self._name}' object has no attribute '{name}'")
-        if not fits(value, kind) or (kind is int and isinstance(value, bool)):
-            raise TypeError(f"{self._name}.{name} takes {kind.__name__}, got {value!r}")
-        self._calls.append(Call(f"{self._name}.{name}", (value,), {}))
-        object.__setattr__(self, name, value)
+# -- options and patterns -------------------------------------------------------------------------
 
 
-class SessionOptions(_Record, Recorded):
-    """All Python-visible options."""
+class _ExecutionPhaseSettings(Record):
+    def _other(self, given: dict[str, Any]) -> None:
+        if given:
+            self.__dict__["_schedule"] = given["optimizerSchedule"]
 
-    def __init__(self) -> None:
-        calls = type(self)._calls
-        defaults = fields_of(OPTIONS)
-        defaults["hardwareInstrumentations"] = {ENUMS["Instrumentation"].Outer}
-        for name, text in NESTED.items():
-            nested = fields_of(text)
-            if text is LOCATION:
-                nested["location"] = _Record(calls, "TensorLocation", dict(LOCATION_FIELDS))
-            defaults[name] = _Record(calls, f"SessionOptions.{name}", nested)
-        super().__init__(calls, "SessionOptions", defaults)
-        calls.append(Call("SessionOptions", (), {}))
 
-    def enableExplicitIR(self, enable: bool, /) -> None:
+class _TensorLocationSettings(Record):
+    def _other(self, given: dict[str, Any]) -> None:
+        if given:
+            self.__dict__["_location"] = TensorLocation(given["storage"])
+
+
+class _SessionOptions(Record):
+    def enableExplicitIR(self, enable: bool) -> None:
         self.useHostCopyOps = self.enableExplicitMainLoops = self.explicitRecomputation = enable
 
     def getGlobalReplicationFactor(self) -> int:
@@ -162,145 +142,141 @@ class SessionOptions(_Record, Recorded):
         return int(self.replicatedGraphCount) if self.enableReplicatedGraphs else 1
 
 
-@record_methods
-class Patterns(Recorded):
-    """Patterns(), Patterns(level) or Patterns([names])."""
+class _ClipNormSettings(Record):
+    @staticmethod
+    def clipWeights(weightIds: list[str], maxNorm: float) -> Any:
+        return ClipNormSettings(weightIds, maxNorm)
 
-    def __init__(
-        self,
-        level: PatternsLevel | list[str] | None = None,
-    ) -> None:
-        for name in level if isinstance(level, list) else []:
+    @staticmethod
+    def clipAllWeights(maxNorm: float) -> Any:
+        return ClipNormSettings([], maxNorm)
+
+
+PATTERN_NAMES = frozenset(
+    """
+    AllReduceToIdentity Atan2Arg0GradOp Atan2Arg1GradOp ConvDataGrad ConvFlipWeightsGradOp
+    ConvTranspose CosGradOp CoshOp DivArg0GradOp DivArg1GradOp AbsGradOp SinGradOp ExpGradOp
+    Expm1GradOp FmodArg0GradOp RandomNormalLikeOpPattern RandomUniformLikeOpPattern
+    ZerosLikeOpPattern Log1pGradOp LogGradOp LoopScanOut MatMulOp MatMulLhsGradOp MatMulRhsGradOp
+    MulArgGradOp PowArg0GradOp PowArg1GradOp ReciprocalGradOp ScanToLoop SqrtGradOp
+    SubtractArg1GradOp ConvFlipWeightsDoubleFlip DecomposeBinaryConstScalar ExpandCast
+    InitAccumulate LambSerialisedWeight NegativeOneScale NlllWithSoftmaxGradDirect OpToIdentity
+    PackedDataBlock PadSum PostNRepl PreUniRepl RemoveUnnecessaryLossGradCast SoftmaxGradDirect
+    SplitGradOpToConcat SplitOp SumToAdd TransposeToIdentityOrReshapePattern UpsampleToResize LSTMOp
+    Slice2SliceSubsample SplitGather TiedGather TiedGatherAccumulate InPlace
+    UpdateInplacePrioritiesForIpu
+    """.split()
+)
+
+
+class _Patterns(Record):
+    def _other(self, given: dict[str, Any]) -> None:
+        for name in given.get("patterns", ()):
             self._check(name)
 
     def _check(self, name: str) -> None:
         if name not in PATTERN_NAMES:
             raise popart_exception(f"Unknown pattern {name}")
 
-    def __setattr__(self, name: str, value: bool) -> None:
-        if name not in PATTERN_PROPERTIES:
-            raise AttributeError(f"'Patterns' object has no attribute '{name}'")
-        self._calls.append(Call(f"Patterns.{name}", (value,), {}))
-
-    def enablePattern(self, name: str, value: bool, /) -> Patterns:
+    def enablePattern(self, name: str, value: bool) -> Any:
         self._check(name)
         return self
 
-    def enableRuntimeAsserts(self, value: bool, /) -> Patterns:
+    def enableRuntimeAsserts(self, value: bool) -> Any:
         return self
 
 
+TensorLocation: Any = record("TensorLocation")
+TensorLocationSettings = record("TensorLocationSettings", _TensorLocationSettings)
+ExecutionPhaseSettings = record("ExecutionPhaseSettings", _ExecutionPhaseSettings)
+ClipNormSettings: Any = record("ClipNormSettings", _ClipNormSettings)
+PLAIN_RECORDS = tuple(
+    record(name)
+    for name in (
+        "AccumulateOuterFragmentSettings",
+        "AutodiffSettings",
+        "AutomaticLossScalingSettings",
+        "BatchSerializationSettings",
+        "ExperimentalSettings",
+        "ReplicatedCollectivesSettings",
+    )
+)
+SessionOptions = record("SessionOptions", _SessionOptions)
+Patterns = record("Patterns", _Patterns)
+
 # -- optimizers -----------------------------------------------------------------------------------
 
-Values = dict[str, tuple[float, bool]]
 
-
-@record_methods
-class ClipNormSettings(Recorded):
-    """ClipNormSettings(weightIds, maxNorm), or by its static functions."""
-
-    def __init__(self, weightIds: list[str], maxNorm: float) -> None:
-        self.weightIds, self.maxNorm = weightIds, maxNorm
-
-    @staticmethod
-    def clipWeights(weightIds: list[str], maxNorm: float, /) -> ClipNormSettings:
-        return ClipNormSettings(weightIds, maxNorm)
-
-    @staticmethod
-    def clipAllWeights(maxNorm: float, /) -> ClipNormSettings:
-        return ClipNormSettings([], maxNorm)
+def _values(rule: str, values: dict[str, Any], keys: str) -> dict[str, tuple[float, bool]]:
+    """The values of an optimizer's dictionary, or PopART's error."""
+    for key, value in values.items():
+        if key not in keys.split():
+            raise popart_exception(f"Invalid {rule} key, {key}, the allowed keys are ( {keys} )")
+        if not isinstance(value, tuple):
+            raise popart_exception(
+                "A value in the optimizer map must be a py::tuple (in getOptimizerValueDictionary)"
+            )
+        if not fits(value, "tuple[float, bool]"):
+            raise RuntimeError(f"Unable to cast Python instance to C++ type: {key} = {value!r}")
+    return values
 
 
 class Optimizer(Recorded):
-    """Base of the optimizers: checks the keys and values."""
+    """Base of the optimizers."""
 
-    _keys = ""
-    _specific = ""
+    _values: dict[str, tuple[float, bool]]
 
-    def _take(self, values: dict[str, Any], keys: str) -> None:
-        for key, value in values.items():
-            if key not in keys.split():
-                raise popart_exception(
-                    f"Invalid {type(self).__name__} key, {key}, the allowed keys are ( {keys} )"
-                )
-            if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], bool):
-                raise popart_exception(
-                    f"A value in the optimizer map must be a py::tuple, got {value!r}"
-                )
-            if not fits(value[0], float):
-                raise TypeError(f"the value of {key} must be a number, got {value[0]!r}")
+    def getLossScalingVal(self) -> float:
+        return float(self._values.get("lossScaling", (1.0, True))[0])
 
 
-@record_methods
 class SGD(Optimizer):
     """SGD with PopART's keys."""
 
-    def __init__(
-        self,
-        pyd: dict[str, Any],
-        clip_norm_settings: list[ClipNormSettings] = [],
-        accumulatorAndMomentum: SGDAccumulatorAndMomentum | None = None,
-        accumType: DataType | None = None,
-        accl1Type: DataType | None = None,
-        debugContext: str = "sgd",
-    ) -> None:
-        self._take(
+    def __init__(self, pyd: dict[str, Any], **others: Any) -> None:
+        self._values = _values(
+            "SGD",
             pyd,
             "defaultLearningRate defaultWeightDecay defaultMomentum defaultDampening "
             "defaultVelocityScaling lossScaling nesterov",
         )
 
-    def insertSpecific(self, id: str, values: dict[str, Any], /) -> None:
-        self._take(values, "learningRate weightDecay momentum dampening velocityScaling nesterov")
+    def insertSpecific(self, id: str, values: dict[str, Any]) -> None:
+        allowed = "learningRate weightDecay momentum dampening velocityScaling nesterov"
+        _values("SGD", values, allowed)
 
 
-@record_methods
 class Adam(Optimizer):
     """Adam with PopART's keys."""
 
-    def __init__(
-        self,
-        values: dict[str, Any],
-        mode: AdamMode | None = None,
-        weight_decay_mode: WeightDecayMode | None = None,
-        accum_type: DataType | None = None,
-        accl1_type: DataType | None = None,
-        accl2_type: DataType | None = None,
-        clip_norm_settings: list[ClipNormSettings] = [],
-        scaled_optimizer_state: bool = False,
-        debugContext: str = "adam",
-    ) -> None:
-        self._take(
+    def __init__(self, values: dict[str, Any], **others: Any) -> None:
+        self._values = _values(
+            "Adam",
             values,
             "defaultLearningRate defaultWeightDecay defaultBeta1 defaultBeta2 defaultEps "
             "lossScaling defaultMaxWeightNorm maxWeightNorm",
         )
 
-    def insertSpecific(self, id: str, values: dict[str, Any], /) -> None:
-        self._take(values, "learningRate weightDecay beta1 beta2 eps maxWeightNorm")
+    def insertSpecific(self, id: str, values: dict[str, Any]) -> None:
+        allowed = "learningRate weightDecay beta1 beta2 eps maxWeightNorm"
+        _values("Adam", values, allowed)
 
 
-@record_methods
 class Adaptive(Optimizer):
     """Adaptive with PopART's keys."""
 
-    def __init__(
-        self,
-        values: dict[str, Any],
-        mode: AdaptiveMode | None = None,
-        weight_decay_mode: WeightDecayMode | None = None,
-        accum_type: DataType | None = None,
-        accl1_type: DataType | None = None,
-        accl2_type: DataType | None = None,
-        accl3_type: DataType | None = None,
-        rmsprop_tf_variant: bool = False,
-        debugContext: str = "adaptive",
-    ) -> None:
-        self._take(
+    def __init__(self, values: dict[str, Any], **others: Any) -> None:
+        self._values = _values(
+            "Adaptive",
             values,
             "defaultLearningRate defaultWeightDecay defaultAlpha defaultMomentum defaultEps "
             "lossScaling",
         )
 
-    def insertSpecific(self, id: str, values: dict[str, Any], /) -> None:
-        self._take(values, "learningRate weightDecay alpha momentum eps")
+    def insertSpecific(self, id: str, values: dict[str, Any]) -> None:
+        allowed = "learningRate weightDecay alpha momentum eps"
+        _values("Adaptive", values, allowed)
+
+
+for _class in (Optimizer, SGD, Adam, Adaptive):
+    bind(_class)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
@@ -12,12 +11,8 @@ import onnx
 import pytest
 
 import paddle_ipu.popart as ours
-from paddle_ipu.popart.opsets import parameters_of
-from paddle_ipu.popart.options import CPP_ONLY_FIELDS
-from paddle_ipu.popart.schema import NEWEST_OPSETS, schema_of, schemas_of_opset
 from tests.popart_stand_in import StandIn, make_popart
 from tests.popart_stand_in import core as popart_stand_in_core
-from tests.popart_stand_in import tables as popart_stand_in_tables
 
 OPSETS = {"ai.onnx": 11, "ai.graphcore": 1}
 
@@ -68,63 +63,11 @@ def test_both_modules_build_the_same_model(popart: StandIn) -> None:
     assert first.graph.initializer[0].name == second.graph.initializer[0].name == "w"
 
 
-# Its lists of lists are no kind of an attribute; test_multi_convolution.py has it.
-WRITTEN_BY_HAND = {"multiconv"}
-
-
-def test_operator_arguments_agree_with_the_bindings() -> None:
-    tables = {
-        "ai.onnx": popart_stand_in_tables.ONNX_OPERATORS,
-        "ai.graphcore": popart_stand_in_tables.GRAPHCORE_OPERATORS,
-    }
-    for domain, table in tables.items():
-        newest = schemas_of_opset(domain, NEWEST_OPSETS[domain])
-        rows = {row.builder_name for row in newest if row.implemented} - WRITTEN_BY_HAND
-        # A new row belongs into the stand-in's table too, as PopART's binding has it.
-        assert rows == set(table), domain
-        for method, text in table.items():
-            schema = schema_of(domain, popart_stand_in_tables.operator_type(domain, method))
-            assert schema is not None, method
-            assert schema.builder_name == method
-            theirs = popart_stand_in_tables.arguments(text)
-            mine = parameters_of(schema)
-            assert [item.name for item in mine] == [item.name for item in theirs], method
-            for left, right in zip(mine, theirs, strict=True):
-                required = right.default is popart_stand_in_tables.REQUIRED
-                same = left.default == right.default or (left.default, right.default) == (None, [])
-                assert required or same, (method, left.name)
-
-
-def test_options_agree_with_the_bindings(popart: StandIn) -> None:
-    mine, theirs = ours.SessionOptions(), popart.SessionOptions()
-    names = {field.name for field in fields(mine)} - CPP_ONLY_FIELDS
-    deprecated = {
-        "defaultPrefetchBufferingDepth",
-        "prefetchBufferingDepthMap",
-        "serializedPoprithmsAnnealGraphsDir",
-    }
-    assert names | deprecated == set(theirs._kinds)
-    for name in names:
-        left, right = getattr(mine, name), getattr(theirs, name)
-        if isinstance(left, (bool, int, float, str, list, dict)):
-            assert left == right, name
-        elif hasattr(left, "name"):
-            assert left.name == right.name, name
-
-
-def test_enumerations_agree_with_the_bindings(popart: StandIn) -> None:
-    for name, kind in popart_stand_in_core.ENUMS.items():
-        mine = getattr(ours, name)
-        assert [(item.name, item.value) for item in kind] == [
-            (item.name, int(item)) for item in mine
-        ], name
-
-
 def test_wrong_use_is_refused(popart: StandIn) -> None:
     builder = popart.Builder(opsets=OPSETS)
     x = builder.addInputTensor("FLOAT", [2])
-    with pytest.raises(AttributeError, match="has no operator method 'gathernd'"):
-        builder.aiOnnxOpset11.gathernd([x])
+    with pytest.raises(AttributeError, match="has no operator method 'logical_nand'"):
+        builder.aiOnnxOpset11.logical_nand([x])
     with pytest.raises(AttributeError, match="no attribute 'node_of'"):
         builder.node_of(x)
     with pytest.raises(AttributeError, match="no attribute 'model'"):
@@ -145,11 +88,11 @@ def test_wrong_use_is_refused(popart: StandIn) -> None:
         lambda: popart.Adam({}, mode=ours.AdamMode.Adam),
         lambda: popart.InferenceSession(builder, popart.DataFlow(1, [x]), None),
     ):
-        with pytest.raises(TypeError, match="incompatible function arguments"):
+        with pytest.raises(TypeError, match="incompatible (function|constructor) arguments"):
             call()
     with pytest.raises(AttributeError, match="no attribute 'enablePipelinig'"):
         popart.SessionOptions().enablePipelinig = True
-    with pytest.raises(TypeError, match=r"SessionOptions.virtualGraphMode takes VirtualGraphMode"):
+    with pytest.raises(TypeError, match=r"incompatible function arguments. It takes VirtualGraph"):
         popart.SessionOptions().virtualGraphMode = ours.VirtualGraphMode.Manual
     with pytest.raises(AttributeError, match="no attribute 'compilationProgressLogger'"):
         popart.SessionOptions().compilationProgressLogger = None
