@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.tiers import TIERS
+
+if TYPE_CHECKING:
+    from tests.popart_stand_in import StandIn
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,6 +58,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # One that is enabled does not take the signals again.
         faulthandler.disable()
         faulthandler.enable(session.config.stash[_STDERR])
+
+
+@pytest.fixture
+def graphcores(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A stand-in that is imported as Graphcore's ``popart``, and asked for."""
+    from tests.popart_stand_in import make_popart
+
+    made = make_popart()
+    monkeypatch.setitem(sys.modules, "popart", made)
+    monkeypatch.setenv("PADDLE_IPU_DEVICE", "sdk")
+    monkeypatch.delenv("POPLAR_IPUMODEL", raising=False)
+    return made
 
 
 @pytest.fixture(scope="session")

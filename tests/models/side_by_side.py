@@ -89,14 +89,14 @@ class Model:
         return {name: self.feed[name] for name in built.feeds}
 
 
-def compile_beside(built: Built, *, training: bool) -> Pair:
+def compile_beside(built: Built, *, training: bool, **options: Any) -> Pair:
     """The program compiled for the IPU, and a scope for Paddle's executor, begun alike."""
     cpu = _initialised(built)
     ipu = side_by_side.copied(cpu, variables(built.main))
     compiler = paddle.static.IpuCompiledProgram(
         built.main,
         scope=ipu,
-        ipu_strategy=side_by_side.strategy(is_training=training, micro_batch_size=1),
+        ipu_strategy=side_by_side.strategy(options, is_training=training, micro_batch_size=1),
     )
     return Pair(built, cpu, ipu, compiler, compiler.compile(built.feeds, built.fetches))
 

@@ -36,6 +36,7 @@ from tests.popart_stand_in.builder import (
 )
 from tests.popart_stand_in.core import (
     ENUMS,
+    EXCEPTIONS,
     Calls,
     Recorded,
     bind,
@@ -59,7 +60,7 @@ from tests.popart_stand_in.options import (
     TensorLocation,
     TensorLocationSettings,
 )
-from tests.popart_stand_in.table import module_table, python_table
+from tests.popart_stand_in.table import Form, module_table, python_table
 
 # -- devices, step data, sessions -----------------------------------------------------------------
 
@@ -249,6 +250,8 @@ class _Session(Recorded):
         for name, array in weights._weights.items():
             if name in self._weights:
                 np.copyto(array, self._weights[name])
+            elif name.partition("___")[2] in self._weights:
+                array[...] = 0  # what an optimizer keeps beside a weight
 
     def writeWeights(self, weights: PyWeightsIO) -> None:
         for name, array in weights._weights.items():
@@ -392,6 +395,26 @@ _CLASSES = (
 )
 
 
+def _only_checked() -> dict[str, type]:
+    """The classes that are bound and that nothing here runs: they check what they are given."""
+    done = {cls.__name__ for cls in _CLASSES}
+    made: dict[str, type] = {}
+    for name, entry in module_table().classes.items():
+        if name not in done and not name.startswith("_") and "::" not in name:
+            base = made.get(entry.base, SGD if entry.base == "SGD" else Recorded)
+            made[name] = bind(type(name, (base,), {}))
+    return made
+
+
+_ONLY_CHECKED = _only_checked()
+
+
+def _function(name: str, forms: list[Form], *args: Any, **kwargs: Any) -> Any:
+    """A function of the module: it checks what it is given."""
+    chosen(name, forms, args, kwargs)
+    raise NotImplementedError(f"the stand-in only checks the arguments of {name}")
+
+
 class StandIn(ModuleType):
     """The module-like object; `calls` holds what was called since it was made."""
 
@@ -412,8 +435,12 @@ def make_popart() -> StandIn:
         setattr(module, cls.__name__, cls)
     for name, kind in ENUMS.items():
         setattr(module, name, kind)
-    for function in (popart_exception, popart_runtime_error):
-        setattr(module, function.__name__, function)
+    for name, kind in _ONLY_CHECKED.items():
+        setattr(module, name, kind)
+    for name, kind in EXCEPTIONS.items():
+        setattr(module, name, kind)
+    for name, forms in module_table().functions.items():
+        setattr(module, name, partial(_function, name, forms))
     for name, text in module_table().constants.items():
         value = ast.literal_eval(text)
         setattr(module, name, value if isinstance(value, int) else partial(str, value))

@@ -300,9 +300,11 @@ class Builder(Recorded):
             outputs,
             "/".join([*self._names, label or op_type]) if label or self._names else None,
             domain="" if domain == "ai.onnx" else domain,
-            **attributes,
-            **self._scope,
         )
+        for name, value in {**attributes, **self._scope}.items():
+            # An empty list does not tell what it is one of; all that may be empty are of integers.
+            kind = onnx.AttributeProto.INTS if isinstance(value, list) and not value else None
+            node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
         self._nodes.append(node)
         return outputs
 

@@ -1,8 +1,5 @@
 """What the parts of the popart stand-in share: errors, enumerations, recorded and bound calls."""
 
-# The names are PopART's, and enumerations are made at run time.
-# ruff: noqa: N801, N818
-
 from __future__ import annotations
 
 import functools
@@ -16,13 +13,12 @@ import numpy as np
 from tests.popart_stand_in.table import Argument, Entry, Form, module_table
 from tools.popart_bindings.cxx import parts
 
-
-class popart_exception(Exception):
-    """PopART's base exception."""
-
-
-class popart_runtime_error(popart_exception):
-    """PopART's error at run time."""
+EXCEPTIONS: dict[str, Any] = {"Exception": Exception}
+for _name, _base in module_table().exceptions.items():
+    EXCEPTIONS[_name] = type(_name, (EXCEPTIONS[_base],), {"__module__": __name__})
+del EXCEPTIONS["Exception"]
+popart_exception = EXCEPTIONS["popart_exception"]
+popart_runtime_error = EXCEPTIONS["popart_runtime_error"]
 
 
 class Call(NamedTuple):
@@ -137,7 +133,9 @@ def chosen(
 
 def _checked(cls: type, name: str, forms: list[Form], does: Any, static: bool) -> Any:
     """A method that binds its arguments as pybind does and records the call."""
-    known = inspect.isfunction(does) or isinstance(does, staticmethod)
+    # What a base of the table's does is not what this one does.
+    bound_before = getattr(does, "is_bound", False)
+    known = (inspect.isfunction(does) or isinstance(does, staticmethod)) and not bound_before
     plain = getattr(does, "__func__", does)
     own = known and not issubclass(cls, Record)
     recorded = plain.__qualname__ if own else f"{cls.__name__}.{name}"
@@ -151,6 +149,7 @@ def _checked(cls: type, name: str, forms: list[Form], does: Any, static: bool) -
         return plain(*([] if static else [self]), *unnamed, **named)
 
     functools.update_wrapper(call, plain if known else call)
+    vars(call)["is_bound"] = True
     if static:
         return staticmethod(functools.partial(call, None))
     return call

@@ -19,8 +19,9 @@ class Headers:
     def __init__(self, texts: Iterable[str]) -> None:
         self._text = without_comments("\n".join(texts))
         self.members = cache(self._members)
+        self._bodies = cache(self._find_bodies)
 
-    def _bodies(self, name: str) -> list[tuple[str, list[str]]]:
+    def _find_bodies(self, name: str) -> list[tuple[str, list[str]]]:
         """Bodies of a class, which may be nested in another, with the classes it comes from."""
         outer, _, inner = name.rpartition("::")
         text = "\n".join(body for body, _ in self._bodies(outer)) if outer else self._text
@@ -78,7 +79,7 @@ class Headers:
         for body, _ in self._bodies(owner):
             text = _declarations(body)
             match = re.search(
-                rf"(?:^|[;{{}}])\s*(?:public:|private:)?\s*([\w:<>,\s&*]+?)\s*\b{name}\s*"
+                rf"(?:^|[;{{}}])\s*(?:public:|private:)?\s*(\w[\w:<>,\s&*]*?)\s*\b{name}\s*"
                 rf"(?:=\s*([^;]*)|(\{{[^;]*\}}))?;",
                 text,
             )

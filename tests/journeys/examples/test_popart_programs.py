@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,6 @@ import pytest
 from examples.mnist.data import read_mnist, split
 from examples.popart import digits, solver, two_tasks
 from paddle_ipu import popart
-from tests.popart_stand_in import make_popart
-
-
-@pytest.fixture
-def graphcores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A stand-in that is imported as Graphcore's ``popart``."""
-    made = make_popart()
-    monkeypatch.setitem(sys.modules, "popart", made)
-    return made
 
 
 def test_the_solver_solves() -> None:

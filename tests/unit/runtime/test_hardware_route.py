@@ -34,13 +34,9 @@ pytestmark = pytest.mark.usefixtures("static_mode")
 
 
 @pytest.fixture
-def popart(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """The stand-in, found by ``import popart``, and asked for."""
-    module = make_popart()
-    monkeypatch.setitem(sys.modules, "popart", module)
-    monkeypatch.setenv("PADDLE_IPU_DEVICE", "sdk")
-    monkeypatch.delenv("POPLAR_IPUMODEL", raising=False)
-    return module
+def popart(graphcores: StandIn) -> StandIn:
+    """What the program's module is called for is read here."""
+    return graphcores
 
 
 def _scheduled() -> Built:
@@ -348,6 +344,19 @@ def test_both_modules_are_given_the_same_program(
     theirs, _ = dumped("theirs")
     assert ours == theirs
     assert len(ours) > 5
+
+
+def test_operators_are_given_popart_s_own_argument_names(popart: StandIn) -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        x = paddle.static.data("x", [4, 3], "float32")
+        chosen = paddle.static.nn.cond(paddle.mean(x) > 0, lambda: x * 2.0, lambda: x + 1.0)
+        return ["x"], {"out": paddle.static.Print(chosen, message="seen", summarize=7)}, None
+
+    pair(build(make), is_training=False)
+    assert _one(popart, "ai.onnx.logical_if").kwargs["name"]
+    printed = _one(popart, "ai.graphcore.printtensor").kwargs
+    assert (printed["title"], printed["summariseThreshold"]) == ("seen", 7)
+    assert printed["debugContext"] != "seen"
 
 
 def test_both_modules_are_given_the_same_subgraphs(
