@@ -33,7 +33,7 @@ X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     [
         ("reshape", {"shape": [0, -1]}, X.reshape(2, 12)),
         ("slice", {"ends": [2, 100], "starts": [1, -3], "axes": [1, 2]}, X[:, 1:2, 1:]),
-        ("slice", {"ends": [2, 2], "starts": [1, 0]}, X[1:2, :2]),
+        ("slice", {"ends": [2, 2], "starts": [1, 0], "axes": []}, X[1:2, :2]),
         ("tensorremap", {"remap_type": int(popart.TensorRemapType.Fwd)}, X),
         ("shapeddropout", {"shape": [3, 1], "ratio": 0.25}, X),
     ],
@@ -52,7 +52,7 @@ def test_operators_of_graphcore_with_attributes(
     ("method", "arguments", "message"),
     [
         ("reshape", {"shape": [5, -1]}, "cannot reshape .* of 24 elements"),
-        ("slice", {"ends": [2], "starts": [1, 0]}, "differ in length"),
+        ("slice", {"ends": [2], "starts": [1, 0], "axes": []}, "differ in length"),
         ("shapeddropout", {"shape": [2, 2, 3, 4]}, r"^ShapedDropout: incompatible input"),
         ("shapeddropout", {"shape": [3, 1], "ratio": 1.0}, "ratio value 1.0 is not valid"),
     ],
