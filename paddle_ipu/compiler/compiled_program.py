@@ -13,6 +13,7 @@ from paddle_ipu.compiler.source import Source
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.ipu_program import IpuProgram
 
@@ -115,6 +116,8 @@ class IpuCompiledProgram:
         if self._backend.is_attached:
             self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         try:
+            # Graphcore's module refuses to be imported after onnx, which the compilation imports.
+            target_selection.select()
             from paddle_ipu.compiler.compilation import compiled_for_ipu
 
             source = Source(self._program, values, feed_list, fetch_list, self._first_passes)

@@ -59,7 +59,8 @@ def select() -> ModuleType:
     """The module with PopART's API that programs are compiled with.
 
     Raises:
-        BackendUnavailableError: the SDK is asked for and not installed.
+        BackendUnavailableError: the SDK is asked for and not installed, or its module refuses to
+            be imported, as it does in a process that has imported onnx.
     """
     kind, why = choice()
     if kind == "model":
@@ -69,7 +70,17 @@ def select() -> ModuleType:
             f"{why}, but Graphcore's popart cannot be imported. Source the Poplar SDK's enable.sh, "
             "or use PADDLE_IPU_DEVICE=model."
         )
-    return importlib.import_module("popart")
+    try:
+        return importlib.import_module("popart")
+    except (ImportError, RuntimeError) as error:
+        early = (
+            "Import popart at the start of the program, before what imports onnx"
+            if "onnx" in sys.modules
+            else "Look whether the SDK is made for this Python"
+        )
+        raise BackendUnavailableError(
+            f"{why}, but importing it failed: {error} {early}, or use PADDLE_IPU_DEVICE=model."
+        ) from error
 
 
 def is_ours(popart: ModuleType) -> bool:

@@ -328,6 +328,48 @@ def test_the_sdk_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         compiler.compile(built.feeds, built.fetches)
 
 
+POPART = """
+import sys
+if "onnx" in sys.modules:
+    raise ImportError("popart must be imported before onnx.")
+from tests.popart_stand_in import make_popart
+globals().update(vars(make_popart()))
+"""
+"""Graphcore's package refuses to be imported after onnx; the stand-in is what it has."""
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {folder!r})
+{first}
+import numpy as np
+import paddle
+import paddle_ipu
+paddle_ipu.activate()
+paddle.enable_static()
+x = paddle.static.data("x", [2, 3], "float32")
+y = paddle.nn.functional.relu(x)
+strategy = paddle.static.IpuStrategy()
+strategy.set_graph_config(num_ipus=1, is_training=False, micro_batch_size=2)
+program = paddle.static.IpuCompiledProgram(ipu_strategy=strategy)
+try:
+    compiled = program.compile(["x"], [y])
+except paddle_ipu.errors.BackendUnavailableError as error:
+    assert {first!r} and "popart must be imported before onnx. Import popart at" in str(error)
+else:
+    assert not {first!r}
+    assert compiled.run({{"x": np.ones((2, 3), np.float32)}}, [y])[0].shape == (2, 3)
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import onnx"])
+def test_graphcores_module_is_imported_before_onnx(
+    run_python: Any, tmp_path: Path, first: str
+) -> None:
+    (tmp_path / "popart").mkdir()
+    (tmp_path / "popart" / "__init__.py").write_text(POPART)
+    run_python(PROGRAM.format(folder=str(tmp_path), first=first), PADDLE_IPU_DEVICE="sdk")
+
+
 def test_both_modules_are_given_the_same_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
