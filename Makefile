@@ -141,6 +141,8 @@ every-3.2: venv-3.2
 every-3.0 every-3.1 every-3.2: every-%:
 	.venv-$*/bin/python $(PYTEST) -m "not thorough and not same"
 
+# Examples that are checked are compiled.
+examples verify-bert: export IPU_CACHE_PATH =
 examples: venv  ## run the examples at their smallest size
 	$(RUN)/python -m examples.bert.pretrain --preset smoke --output out/test
 	$(RUN)/python -m tests.journeys.examples.journey --output out/test

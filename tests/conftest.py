@@ -26,6 +26,9 @@ ROOT = Path(__file__).parent.parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests compile what they mean to test, and leave the user's own folder of compiled programs alone.
+os.environ["IPU_CACHE_PATH"] = ""
+
 # A first example compiles, and how long that takes says nothing about the others.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+from paddle_ipu.options.cache_folder import CACHE_SIZE_VARIABLE, CACHE_VARIABLE, default_folder
 
 if TYPE_CHECKING:
     from paddle_ipu.xla.step.executable_cache import ExecutableCache
@@ -35,7 +35,7 @@ exit codes:
   3  the folder does not exist or cannot be used
 """
 _UNUSABLE = 3
-_VARIABLES = ("IPU_CACHE_PATH", "POPXL_CACHE_DIR", "POPART_CACHE_DIR")
+_VARIABLES = (CACHE_VARIABLE, "POPXL_CACHE_DIR", "POPART_CACHE_DIR")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,15 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder",
         nargs="?",
-        help=f"the cache_path; by default {', '.join(_VARIABLES)} or session_cache, the first "
-        "that is set",
+        help=f"the cache_path; by default that of {', '.join(_VARIABLES)}, the first that is set, "
+        "else the user's own, ~/.cache/paddle_ipu",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does what was asked for; returns the exit code."""
     folders = (os.environ.get(name) for name in _VARIABLES)
-    folder = arguments.folder or next(filter(None, folders), "session_cache")
+    folder = arguments.folder or next(filter(None, folders), str(default_folder()))
     try:
         if not os.path.isdir(os.path.expanduser(folder)):
             raise CacheError(f"there is no folder {folder}")
@@ -75,8 +75,14 @@ def _list(cache: ExecutableCache) -> int:
 
 
 def _kind(description: Mapping[str, object]) -> str:
-    step = description.get("step")
-    return "executable" if step is None else f"program, of executable {str(step)[:16]}"
+    for what, name in _LEAD_TO_EXECUTABLES.items():
+        if name in description:
+            return f"{what}, of executable {str(description[name])[:16]}"
+    return "executable"
+
+
+_LEAD_TO_EXECUTABLES = {"program": "step", "look of a program": "executable"}
+"""Kinds of entries that lead to an executable -> what their descriptions call it."""
 
 
 def _size(cache: ExecutableCache) -> int:

@@ -49,15 +49,19 @@ from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.session import Session
 from paddle_ipu.sessions.weights import SessionWeights
-from paddle_ipu.xla import process
+from paddle_ipu.xla.step.early_load import EarlyLoad
 
 if TYPE_CHECKING:
     import paddle
 
 
-@process.collection_put_off()
 def compiled_for_ipu(
-    source: Source, scope: paddle.static.Scope, backend: IpuBackend, progress: Percent
+    source: Source,
+    scope: paddle.static.Scope,
+    backend: IpuBackend,
+    progress: Percent,
+    cache: str | None,
+    early: EarlyLoad | None,
 ) -> IpuProgram:
     """Reads, rewrites, translates and compiles a program; its weights go to the device.
 
@@ -66,6 +70,8 @@ def compiled_for_ipu(
         scope: holds its parameters.
         backend: takes the session; of this program alone.
         progress: called with the percentage done.
+        cache: the folder of compiled programs, None for no cache.
+        early: what is being loaded from it meanwhile.
 
     Raises:
         NotSupported, InvalidProgramError, FeedError, FetchError, OperandValueError: as
@@ -90,10 +96,10 @@ def compiled_for_ipu(
     states = {} if chosen is None else chosen.states
     # Synthetic data leaves the Scope alone; state that another program has is read from it first.
     waits = bool(values["synthetic_data_mode"]) or bool(owners(scope, states))
-    early = StateUpload(scope, {} if waits else states)
-    paddle_program = _paddle_program(translated, values, early, progress)
+    state = StateUpload(scope, {} if waits else states)
+    paddle_program = _paddle_program(translated, values, state, progress, early)
     try:
-        session = _session(popart, source, translated, device, first, paddle_program)
+        session = _session(popart, source, translated, device, first, paddle_program, cache)
         with adapted_loss_scale.started(scope, optimizer):
             backend.attach(
                 popart,
@@ -104,7 +110,7 @@ def compiled_for_ipu(
                 translation.weights,
                 states,
                 changes=compilation.training or bool(translated.written),
-                early=early if values["compile_engine"] else None,
+                early=state if values["compile_engine"] else None,
             )
     except BaseException as error:
         if isinstance(error, (LoweringError, OperandValueError)):
@@ -113,7 +119,7 @@ def compiled_for_ipu(
             backend.reset()
         else:
             device.detach()
-        early.restore()
+        state.restore()
         raise
     portability_issues = list(translated.portability_issues)
     if own_rule and optimizer is not None:
@@ -245,6 +251,7 @@ def _session(
     device: DeviceInfo,
     optimizer: Optimizer | PaddleOptimizer | None,
     paddle_program: PaddleProgram,
+    cache: str | None,
 ) -> Session:
     """The prepared session of a program; Graphcore's has the same interface."""
     values = source.values
@@ -254,7 +261,7 @@ def _session(
         "dataFlow": data_flow(popart, values, translated.anchors),
         "deviceInfo": device,
         "patterns": session_patterns(popart, values),
-        "userOptions": session_options(popart, values),
+        "userOptions": session_options(popart, values, cache),
     }
     if target_selection.is_ours(popart):
         arguments["paddleProgram"] = paddle_program
@@ -276,12 +283,16 @@ def _session(
 
 
 def _paddle_program(
-    translated: TranslatedProgram, values: StrategyValues, early: StateUpload, progress: Percent
+    translated: TranslatedProgram,
+    values: StrategyValues,
+    state: StateUpload,
+    progress: Percent,
+    early: EarlyLoad | None,
 ) -> PaddleProgram:
     """What a session of ours takes beside PopART's arguments."""
 
     def while_compiling(session: SessionWeights) -> None:
-        early.send(session)
+        state.send(session)
         if not choice_of(values).named:
             # This logs a line about a GC200 at most, for which compiling does not wait.
             check_fits(translated, values)
@@ -292,5 +303,6 @@ def _paddle_program(
         progress=between(progress, 25, 99),
         rewritten=translated.dump.rewritten,
         while_compiling=while_compiling,
+        early=early,
         prediction=lambda: (program_of(translated, values), choice_of(values).machine),
     )

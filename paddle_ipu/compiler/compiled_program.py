@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.compiler.progress import progress_of
+from paddle_ipu.compiler.progress import Percent, progress_of
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
+from paddle_ipu.options.process_changes import collection_put_off
 from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.popart.onnx_ir_import import import_onnx_ir
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.ipu_program import IpuProgram
@@ -118,10 +120,9 @@ class IpuCompiledProgram:
         try:
             # Graphcore's module refuses to be imported after onnx, which the compilation imports.
             target_selection.select()
-            from paddle_ipu.compiler.compilation import compiled_for_ipu
-
             source = Source(self._program, values, feed_list, fetch_list, self._first_passes)
-            compiled = compiled_for_ipu(source, self._scope, self._backend, progress)
+            with collection_put_off():
+                compiled = self._compiled(source, progress)
             try:
                 progress(100)
             except BaseException:
@@ -132,6 +133,16 @@ class IpuCompiledProgram:
             raise
         self._ipu_strategy.need_compile = False
         return compiled
+
+    def _compiled(self, source: Source, progress: Percent) -> IpuProgram:
+        from paddle_ipu.compiler.engine_caching import begin_to_load, cache_folder
+
+        cache = cache_folder(source.values)
+        early = begin_to_load(source, cache)
+        import_onnx_ir()
+        from paddle_ipu.compiler.compilation import compiled_for_ipu
+
+        return compiled_for_ipu(source, self._scope, self._backend, progress, cache, early)
 
 
 def _kind(given: object) -> str:

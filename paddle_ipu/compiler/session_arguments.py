@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from types import ModuleType
 
@@ -18,12 +17,15 @@ from paddle_ipu.popart.patterns import Patterns
 from paddle_ipu.runtime import target_selection
 
 
-def session_options(popart: ModuleType, values: StrategyValues) -> SessionOptions:
+def session_options(
+    popart: ModuleType, values: StrategyValues, cache: str | None = None
+) -> SessionOptions:
     """PopART's session options of a strategy.
 
     Args:
         popart: the module of the session, ours or Graphcore's.
         values: the strategy's.
+        cache: the folder of compiled programs, None for no cache.
     """
     if not target_selection.is_ours(popart):
         check_python_interface(values)
@@ -31,8 +33,9 @@ def session_options(popart: ModuleType, values: StrategyValues) -> SessionOption
     # The Scope's weights go to an inference session too, and may change later.
     options.constantWeights = False
     record_on(values, options, lambda kind, member: getattr(getattr(popart, kind), member))
-    if path := os.environ.get("IPU_CACHE_PATH"):
-        options.enableEngineCaching, options.cachePath = True, path
+    options.enableEngineCaching = cache is not None
+    if cache is not None:
+        options.cachePath = cache
     return options
 
 

@@ -26,10 +26,6 @@ from paddle_ipu.options.values import (
     Whole,
 )
 
-#: The variable of the environment that says how large the folder of compiled programs may be, in
-#: bytes or with a unit, as ``500MB``.
-CACHE_SIZE_VARIABLE = "PADDLE_IPU_CACHE_SIZE"
-
 #: `default_prefetch_buffering_depth` holds this while nobody has set it; PopART's own mark.
 PREFETCH_DEPTH_UNSET = 111122
 #: `random_seed` holds this while nobody has set it: Paddle's generator then gives the seed.
@@ -386,7 +382,11 @@ _add("Compilation", "effective", COUNT, {
     "compilation_progress_total": (100, "The total that the progress logger is given."),
 }, seam="")
 _add("Compilation", "effective", FLAG, {
-    "enable_engine_caching": (False, "Keep compiled programs on disk; IPU_CACHE_PATH turns it on."),
+    "enable_engine_caching": (
+        False,
+        "Keep compiled programs in cache_path; False: nowhere. If it is not set, the IPU Model "
+        "keeps them in this user's folder of caches. IPU_CACHE_PATH goes before it.",
+    ),
 })
 _add("Compilation", "effective", TEXT, {
     "cache_path": ("session_cache", "Folder of compiled programs; IPU_CACHE_PATH goes before it."),

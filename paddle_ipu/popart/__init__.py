@@ -10,6 +10,7 @@ from typing import Any
 
 from paddle_ipu.errors import UnsupportedNameError
 from paddle_ipu.popart.older_names import why_gone
+from paddle_ipu.popart.onnx_ir_import import import_onnx_ir
 
 _ENUMS = """
     AccumulateOuterFragmentSchedule AdamMode AdaptiveMode AnchorReturnTypeId AutodiffStitchStrategy
@@ -105,6 +106,7 @@ def __getattr__(name: str) -> Any:
         raise UnsupportedNameError(f"'{__name__}' does not have '{name}': {NOT_HERE[name]}.")
     if module is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'{why_gone(name)}")
+    import_onnx_ir()
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

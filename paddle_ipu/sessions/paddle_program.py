@@ -14,6 +14,7 @@ from paddle_ipu.popart.operand_ranges import OperandRange
 
 if TYPE_CHECKING:
     from paddle_ipu.sessions.weights import SessionWeights
+    from paddle_ipu.xla.step.early_load import EarlyLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class PaddleProgram:
         progress: called by ``prepareDevice`` with the percentage done, in whole numbers.
         rewritten: called with the name of each pass over the graph that changed it, and the graph.
         while_compiling: called with the session in another thread while XLA compiles.
+        early: what is being loaded from the executable cache meanwhile.
         prediction: gives the program with its lines, and the machine, that reports are about;
             None for the model as the session has it, on the machine that its options name.
     """
@@ -37,4 +39,5 @@ class PaddleProgram:
     progress: Callable[[int], None] | None = None
     rewritten: Callable[[str, ir.Graph], None] | None = None
     while_compiling: Callable[[SessionWeights], None] = lambda session: None
+    early: EarlyLoad | None = None
     prediction: Callable[[], tuple[Program, Machine]] | None = None

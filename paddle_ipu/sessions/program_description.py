@@ -11,7 +11,7 @@ from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.xla.step import program_key
+from paddle_ipu.xla.step import surroundings
 from paddle_ipu.xla.step.step_program import StepProgram
 
 Description = Mapping[str, Mapping[str, str]]
@@ -31,15 +31,15 @@ def describe(
     optimizer: Optimizer | PaddleOptimizer | None,
 ) -> Description:
     """The parts of a session's program."""
-    surroundings = dict(program_key.surroundings())
-    surroundings["source of paddle_ipu"] = program_key.source_digest()
+    where = dict(surroundings.surroundings())
+    where["source of paddle_ipu"] = surroundings.source_digest()
     values = {
         field.name: repr(getattr(options, field.name))
         for field in dataclasses.fields(options)
         if field.name not in _ELSEWHERE
     }
     return {
-        "surroundings": {name: str(value) for name, value in surroundings.items()},
+        "surroundings": {name: str(value) for name, value in where.items()},
         "session": {
             "loss": str(program.loss),
             "batchesPerStep": str(program.batches_per_step),

@@ -322,7 +322,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             uploaded = pool.submit(self._upload_initialisers)
             done = pool.submit(self._paddle.while_compiling, self)
             if not is_loaded:
-                self._executable.compile(cache)
+                self._executable.compile(cache, self._paddle.early)
             self._same_on_device.update(uploaded.result())
             done.result()
         if cache is not None and not is_loaded and self._executable.compiled.origin == "loaded":

@@ -20,6 +20,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
+from paddle_ipu.options.process_changes import is_left_alone
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks, residuals
@@ -33,13 +34,15 @@ from paddle_ipu.xla.step import (
     step_trace,
     stored_step,
 )
+from paddle_ipu.xla.step.early_load import EarlyLoad
 from paddle_ipu.xla.step.finite_checks import raise_unless_finite
 from paddle_ipu.xla.step.lowering_errors import explaining_loops
 from paddle_ipu.xla.step.optimizer_state import owned
 from paddle_ipu.xla.step.replica_values import ReplicaValues
 from paddle_ipu.xla.step.step_construction import make_step, segments_of
 from paddle_ipu.xla.step.step_program import StepProgram
-from paddle_ipu.xla.step.stored_step import CompiledStep, Entries
+from paddle_ipu.xla.step.stored_executable import Entries
+from paddle_ipu.xla.step.stored_step import CompiledStep
 from paddle_ipu.xla.step.traced_step import Step
 
 _POPART = logging.getLogger("popart.devicex")
@@ -302,11 +305,12 @@ class Executable:
             return True
         return False
 
-    def compile(self, cache_path: str | None = None) -> None:
+    def compile(self, cache_path: str | None = None, early: EarlyLoad | None = None) -> None:
         """Compiles the step, or loads it from the cache, in which case it need not be traced.
 
         Args:
             cache_path: the folder that keeps compiled programs for the next process.
+            early: what is being loaded from it meanwhile.
 
         Raises:
             CacheError: the folder cannot be used.
@@ -316,12 +320,12 @@ class Executable:
         process.check_fork()
         self._cache_path = cache_path
         with self._integers():
-            self._compiled = self._obtain(self._step)
+            self._compiled = self._obtain(self._step, early)
         self._traced = None
-        if not process.is_left_alone("trim"):
+        if not is_left_alone("trim"):
             process.give_back_unused()
 
-    def _obtain(self, step: Step) -> CompiledStep:
+    def _obtain(self, step: Step, early: EarlyLoad | None = None) -> CompiledStep:
         def lower() -> Any:
             if step is self._without_updates:
                 return self._lowered_for(None, step)
@@ -345,7 +349,7 @@ class Executable:
             if self._cache_path is None or not self._instances.agree(key):
                 self._instances.check_same(lowered := lower())
                 return self._kept(step, devices, lambda: lowered, options, is_traced=True)
-        return self._kept(step, devices, lower, options)
+        return self._kept(step, devices, lower, options, early=early)
 
     def _devices(self) -> list[Any]:
         """JAX's devices, on which a step runs."""
@@ -365,11 +369,12 @@ class Executable:
     def _kept(
         self, step: Step, devices: Sequence[Any], lower: Callable[[], Any],
         options: Callable[[], dict[str, Any]], is_traced: bool = False,
+        early: EarlyLoad | None = None,
     ) -> CompiledStep:  # fmt: skip
         if self._cache_path is None:
             return stored_step.compile_step(step, lower(), options())
         return stored_step.obtain(
-            step, self._arguments(), devices, self._cache_path, lower, options, is_traced
+            step, self._arguments(), devices, self._cache_path, lower, options, is_traced, early
         )
 
     # -- files ---------------------------------------------------------------------------------

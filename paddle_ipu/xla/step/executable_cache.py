@@ -27,19 +27,22 @@ from pathlib import Path
 from typing import Any
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+from paddle_ipu.options.cache_folder import CACHE_SIZE_VARIABLE
 from paddle_ipu.xla.step import executable_file
 from paddle_ipu.xla.step.executable_file import UNFINISHED, is_trusted, others_write
 
 _LOG = logging.getLogger("paddle_ipu")
 
-DEFAULT_SIZE = 4 * 2**30
+DEFAULT_SIZE = 5 * 2**30
 
 _ENTRY, _LOCK = ".ipuexe", "lock"
 _ABANDONED_SECONDS = 3600.0
 _POLL_SECONDS = 0.05
 _REPORT_AFTER_SECONDS = 1.0
 _UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+
+_sizes: dict[Path, int] = {}
+"""Folder -> bytes of its entries when this process last looked, and of what it has kept since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def size_limit() -> int:
     if match is None:
         raise CacheError(
             f"{CACHE_SIZE_VARIABLE} is {text!r}, expected a number of bytes or one with a unit, "
-            "such as 500MB or 4GB"
+            "such as 500MB or 5GB"
         )
     return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
 
@@ -120,13 +123,15 @@ class ExecutableCache:
                 f"chmod go-w {self.folder}, or give another folder as cache_path"
             )
         self._is_writable = os.access(self.folder, os.W_OK | os.X_OK)
-        is_filled = os.access(self.folder, os.R_OK | os.X_OK) and bool(self.entries())
-        if not self._is_writable and not is_filled:
+        if not self._is_writable and not self._is_filled():
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} cannot be written (mode "
                 f"{stat.S_IMODE(status.st_mode):o}, or a file system that is read-only), and holds "
                 f"no program. Run chmod u+rwx {self.folder}, or give another folder as cache_path"
             )
+
+    def _is_filled(self) -> bool:
+        return os.access(self.folder, os.R_OK | os.X_OK) and bool(self.entries())
 
     def _path(self, key: str) -> Path:
         return self.folder / (key + _ENTRY)
@@ -211,7 +216,20 @@ class ExecutableCache:
         return len(entries)
 
     def _trim(self, newest: str) -> None:
-        """Removes what was used least recently, down to the bound, and abandoned files."""
+        """Removes what was used least recently, down to the bound, and abandoned files.
+
+        A folder may have many thousands of entries: this process looks through them when it first
+        keeps something, and again when what it has kept since would be beyond the bound.
+
+        Args:
+            newest: the key of the entry that was just written, and stays.
+        """
+        known = _sizes.get(self.folder)
+        if known is not None:
+            known += self._path(newest).stat().st_size
+            if known <= self.limit:
+                _sizes[self.folder] = known
+                return
         for path in self.folder.glob("*" + UNFINISHED):
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
@@ -222,6 +240,7 @@ class ExecutableCache:
             if total > self.limit and entry.key != newest:
                 self.remove(entry.key)
                 total -= entry.size
+        _sizes[self.folder] = total
 
     # -- locks ---------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from paddle_ipu.xla.lowerings.registry import HostArray
@@ -136,5 +135,7 @@ class OptimizerState:
 
 def owned(array: HostArray) -> jax.Array:
     """A copy on the device, which a step may reuse."""
-    # `device_put(may_alias=False)` still shares aligned memory, which XLA cannot reuse.
-    return jnp.array(array, copy=True)
+    # Of the host's array JAX shares aligned memory, which XLA cannot reuse; of its own it makes a
+    # copy. `jnp.array` would compile a program for each shape.
+    copy: jax.Array = jax.device_put(jax.device_put(array), may_alias=False)
+    return copy.block_until_ready()

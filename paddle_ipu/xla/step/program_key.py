@@ -11,28 +11,20 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import hashlib
-import importlib.metadata
-import os
-import platform
 import struct
 from collections.abc import Collection, Mapping, Sequence, Set
-from contextlib import suppress
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import jax
 import numpy as np
 import onnx_ir as ir
 
-import paddle_ipu
-from paddle_ipu.instances import processor
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import HostArray
 from paddle_ipu.xla.step.graph import OWN_LOWERINGS, LoweredGraph
+from paddle_ipu.xla.step.surroundings import source_digest, surroundings
 from paddle_ipu.xla.step.traced_step import Step
 
 _OWN = "paddle_ipu."
@@ -45,8 +37,6 @@ _SET_BY_TRACING = (
 
 _NOT_IN_KEY = ("_drew", "progress")
 """Attributes of a lowered graph that decide nothing about the step."""
-
-_INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
 
 
 class NoKeyError(Exception):
@@ -231,60 +221,3 @@ class Digest:
 def _slots(kind: type) -> tuple[str, ...]:
     slots = kind.__dict__.get("__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-# -- where, and by which code ---------------------------------------------------------------------
-
-
-def surroundings() -> list[tuple[str, Any]]:
-    """What a compiled step depends on beside the program: versions, machine, settings."""
-    device = jax.local_devices()[0]
-    settings = {
-        name: repr(value)
-        for name, value in sorted(jax.config.values.items())
-        if "cache" not in name
-    }
-    return [
-        ("paddle_ipu", paddle_ipu.__version__),
-        ("jax", jax.__version__),
-        ("numpy", np.__version__),
-        ("installed", _versions()),
-        ("backend", jax.default_backend()),
-        ("device", (device.device_kind, device.client.platform_version)),
-        ("machine", (platform.machine(), _processor())),
-        # XLA shares its work out among as many threads.
-        ("processors", len(os.sched_getaffinity(0))),
-        ("flags", [os.environ.get(name, "") for name in ("XLA_FLAGS", "ONEDNN_MAX_CPU_ISA")]),
-        ("settings", settings),
-    ]
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    """Of what is installed, whether it is imported or not."""
-    versions = {}
-    for name in _INSTALLED:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
-
-
-def _processor() -> tuple[str, ...]:
-    """Vendor, model and features of the processor."""
-    wanted = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU part"}
-    description = processor.description()
-    said = tuple(f"{name}={description[name]}" for name in sorted(wanted & description.keys()))
-    return said or (platform.processor(),)
-
-
-@functools.cache
-def source_digest() -> str:
-    """Of the code that turns a PopART program into a step, as it is installed."""
-    package = Path(paddle_ipu.__file__).parent
-    digest = hashlib.sha256()
-    for part in ("popart", "sessions", "xla"):
-        for path in sorted((package / part).rglob("*.py")):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(package)} {len(content)}\n".encode())
-            digest.update(content)
-    return digest.hexdigest()

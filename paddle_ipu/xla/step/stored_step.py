@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 from jax.experimental import serialize_executable
@@ -27,15 +26,29 @@ from paddle_ipu.xla import process
 from paddle_ipu.xla.lowerings import range_checks
 from paddle_ipu.xla.lowerings.range_checks import RangeCheck
 from paddle_ipu.xla.precision import integers
+from paddle_ipu.xla.step import stored_executable
+from paddle_ipu.xla.step.early_load import EarlyLoad
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.graph import LoweredGraph
 from paddle_ipu.xla.step.program_key import NoKeyError, program_key, traced_key
+from paddle_ipu.xla.step.stored_executable import (
+    OTHER_FORM,
+    Entries,
+    Form,
+    describe,
+    discard,
+    form_of,
+    tree_of,
+)
 from paddle_ipu.xla.step.traced_step import Step
 
 _LOG = logging.getLogger("paddle_ipu")
 _POPART = logging.getLogger("popart.devicex")
 
 _ON_HOST = re.compile(r"custom_call\s+@\S*callback")
+
+_told: set[str] = set()
+"""Why programs were not kept, as far as it was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +72,6 @@ class CompiledStep:
     content: bytes = field(default=b"", repr=False)
 
 
-class Entries(Protocol):
-    """Where entries are found by their keys: a cache, or a file that was saved."""
-
-    def load(self, key: str) -> tuple[Mapping[str, Any], bytes] | None:
-        """An entry's description and content; None where there is none."""
-
-    def remove(self, key: str) -> None:
-        """Removes an entry that cannot be used."""
-
-
 def obtain(
     step: Step,
     arguments: Sequence[Any],
@@ -77,6 +80,7 @@ def obtain(
     lower: Callable[[], Any],
     options: Callable[[], Mapping[str, Any]],
     is_traced: bool = False,
+    early: EarlyLoad | None = None,
 ) -> CompiledStep:
     """The compiled step: the one in the cache, else a new one, which the cache then has.
 
@@ -88,6 +92,7 @@ def obtain(
         lower: traces the step, or gives what was traced.
         options: the compiler's, known once the step is traced.
         is_traced: the step is traced already and need not be found by its program.
+        early: what is being loaded meanwhile.
 
     Raises:
         CacheError: the folder cannot be used.
@@ -96,13 +101,13 @@ def obtain(
     if reason := _runs_on_host(step):
         return _not_kept(compile_step(step, lower(), options()), reason)
     key = "" if is_traced else key_of(step, devices)
-    if key and (stored := _by_program(cache, key, step, arguments, devices)) is not None:
+    if key and (stored := _by_program(cache, key, step, arguments, devices, early)) is not None:
         return stored
     with cache.alone(key) if key else nullcontext():
         # Another process may have compiled it while this one waited.
-        if key and (stored := _by_program(cache, key, step, arguments, devices)) is not None:
+        if key and (stored := _by_program(cache, key, step, arguments, devices, early)) is not None:
             return stored
-        return _by_trace(cache, key, step, arguments, devices, lower(), options())
+        return _by_trace(cache, key, step, arguments, devices, lower(), options(), early)
 
 
 def key_of(step: Step, devices: Sequence[Any]) -> str:
@@ -149,7 +154,9 @@ def _on_host(graph: LoweredGraph) -> Iterator[str]:
 
 
 def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:
-    _LOG.warning("A compiled program is not kept in the executable cache: %s.", reason)
+    if reason not in _told:
+        _told.add(reason)
+        _LOG.warning("A compiled program is not kept in the executable cache: %s.", reason)
     return dataclasses.replace(made, not_kept=reason)
 
 
@@ -157,7 +164,12 @@ def _not_kept(made: CompiledStep, reason: str) -> CompiledStep:
 
 
 def _by_program(
-    cache: Entries, key: str, step: Step, arguments: Sequence[Any], devices: Sequence[Any]
+    cache: Entries,
+    key: str,
+    step: Step,
+    arguments: Sequence[Any],
+    devices: Sequence[Any],
+    early: EarlyLoad | None = None,
 ) -> CompiledStep | None:
     entry = cache.load(key)
     if entry is None:
@@ -168,39 +180,22 @@ def _by_program(
         traced, draws = str(description["step"]), bool(description["draws"])
         checked = [by_result[name] for name in description["checked"]]
         checks = tuple(_check(row) for row in description["checks"])
-        results = _structure(description["results"], _results_of(step, arguments, bool(checks)))
+        results = _results_of(step, arguments, bool(checks))
+        if results != description["results"]:
+            raise ValueError(f"its results are {description['results']}, the program's {results}")
         fed_checks = tuple((str(name), _check(row)) for name, row in description["fed_checks"])
-    except _OTHER_FORM as error:
-        _discard(cache, key, error)
+    except OTHER_FORM as error:
+        discard(cache, key, error)
         return None
-    loaded = _load(cache, traced, arguments, devices, results)
+    loaded = _load(cache, traced, arguments, devices, tree_of(results), early)
     if loaded is None:
         return None
     step.checked, step.checks, step.fed_checks = checked, checks, fed_checks
     return dataclasses.replace(loaded, draws=draws)
 
 
-_OTHER_FORM = (ValueError, LookupError, TypeError)
-"""Errors of a description that is none of this version."""
-
-
-def _discard(cache: Entries, key: str, error: Exception) -> None:
-    """Removes an entry that cannot be used."""
-    _LOG.warning("The compiled program %s cannot be loaded and is compiled again: %s", key, error)
-    with suppress(OSError):
-        cache.remove(key)
-
-
-def _form(structure: Any) -> list[list[str] | int | None]:
-    """What a step returns, as JSON has it: names of arrays, 0 for one array, None for none."""
-    results = jax.tree.unflatten(structure, [0] * structure.num_leaves)
-    return [list(item) if isinstance(item, dict) else item for item in results]
-
-
-def _results_of(
-    step: Step, arguments: Sequence[Any], has_checks: bool
-) -> list[list[str] | int | None]:
-    """What the step returns, in the form of :func:`_form`."""
+def _results_of(step: Step, arguments: Sequence[Any], has_checks: bool) -> Form:
+    """What the step returns."""
     program = step.program
     anchors = {str(anchor.tensor) for anchor in program.anchors}
     if has_checks:
@@ -210,23 +205,11 @@ def _results_of(
     return [*changed, sorted(anchors), 0 if program.check_floats else None]
 
 
-def _structure(form: object, expected: list[list[str] | int | None]) -> Any:
-    """The structure of which :func:`_form` made JSON.
-
-    Raises:
-        ValueError: it is another than the step's.
-    """
-    if form != expected:
-        raise ValueError(f"its results are {form}, those of the program {expected}")
-    results = [dict.fromkeys(item, 0) if isinstance(item, list) else item for item in expected]
-    return jax.tree.structure(tuple(results))
-
-
 def _description(step: Step, traced: str, results: Any, draws: bool) -> dict[str, Any]:
     """What leads from the program to the traced step."""
     return {
         "step": traced,
-        "results": _form(results),
+        "results": form_of(results),
         "draws": draws,
         "checked": [node.outputs[0] for node in step.checked],
         "checks": [_row(check) for check in step.checks],
@@ -261,6 +244,7 @@ def _by_trace(
     devices: Sequence[Any],
     lowered: jax.stages.Lowered,
     options: Mapping[str, Any],
+    early: EarlyLoad | None,
 ) -> CompiledStep:
     text = lowered.as_text()
     if _ON_HOST.search(text):
@@ -269,7 +253,7 @@ def _by_trace(
     traced = _traced_key(lowered, text, devices, options)
     draws = step.graph.draws
     with cache.alone(traced):
-        loaded = _load(cache, traced, arguments, devices, lowered.out_tree)
+        loaded = _load(cache, traced, arguments, devices, lowered.out_tree, early)
         if loaded is not None:
             made = dataclasses.replace(loaded, draws=draws)
         else:
@@ -279,10 +263,13 @@ def _by_trace(
                 content, _, _ = serialize_executable.serialize(made.compiled)
             except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
                 return _not_kept(made, f"JAX cannot serialise it: {error}")
-            if not cache.store(traced, {"temporary_bytes": made.temporary_bytes}, content):
+            described = describe(made.temporary_bytes, lowered)
+            if not cache.store(traced, described, content):
                 return dataclasses.replace(made, not_kept=f"{cache.folder} did not take it")
         if key:
             cache.store(key, _description(step, traced, lowered.out_tree, draws), b"")
+    if early is not None:
+        early.remember(traced)
     return made
 
 
@@ -299,27 +286,20 @@ def _load(
     arguments: Sequence[Any],
     devices: Sequence[Any],
     results: Any,
+    early: EarlyLoad | None = None,
 ) -> CompiledStep | None:
     """The compiled step of an entry, without what it draws; None where there is none."""
-    entry = cache.load(key)
-    if entry is None:
-        return None
-    description, content = entry
-    try:
-        temporary = int(description["temporary_bytes"])
-        compiled = serialize_executable.deserialize_and_load(
-            content,
-            jax.tree.structure((tuple(arguments), {})),
-            results,
-            execution_devices=devices,
-        )
-    except (
-        *(*_OTHER_FORM, pickle.UnpicklingError, EOFError),
-        jax.errors.JaxRuntimeError,
-    ) as error:
-        _discard(cache, key, error)
-        return None
-    return CompiledStep(compiled, temporary, False, "loaded", content=content)
+    trees = jax.tree.structure((tuple(arguments), {})), results
+    found = None if early is None else early.take(key, trees, devices)
+    if found is None:
+        found = stored_executable.load(cache, key, trees, devices)
+        if found is None:
+            return None
+    if early is not None:
+        early.remember(key)
+    return CompiledStep(
+        found.compiled, found.temporary_bytes, False, "loaded", content=found.content
+    )
 
 
 # -- in a file ----------------------------------------------------------------------------------
@@ -364,7 +344,7 @@ def saved(
             ) from error
     traced = _traced_key(lowered, text, devices, options)
     draws = step.graph.draws
-    entries = {traced: ({"temporary_bytes": made.temporary_bytes}, content)}
+    entries = {traced: (describe(made.temporary_bytes, lowered), content)}
     if key := key_of(step, devices):
         entries[key] = _description(step, traced, lowered.out_tree, draws), b""
     return entries

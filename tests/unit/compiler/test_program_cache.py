@@ -10,6 +10,7 @@ import pytest
 
 from paddle_ipu.cli.main import main
 from paddle_ipu.runtime.report import CompileReport
+from paddle_ipu.xla.step import stored_step
 from tests.journeys.training.side_by_side import mlp, pair, read, rows, variables
 from tests.tables import remove_translators
 
@@ -41,11 +42,12 @@ def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
 
     assert main(["cache", "list", folder]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 and sum(line.endswith("  executable") for line in lines) == 1
+    kinds = [line.split(maxsplit=4)[-1].split(",")[0] for line in lines]
+    assert sorted(kinds) == ["executable", "look of a program", "program"]
     assert main(["cache", "size", folder]) == 0
-    assert " bytes in 2 entries; the bound is 4,294,967,296 bytes" in capsys.readouterr().out
+    assert " bytes in 3 entries; the bound is 5,368,709,120 bytes" in capsys.readouterr().out
     assert main(["cache", "verify", folder]) == 0
-    assert "2 of 2 entries are sound" in capsys.readouterr().out
+    assert "3 of 3 entries are sound" in capsys.readouterr().out
     path = max((tmp_path / "cache").glob("*.ipuexe"))
     path.write_bytes(path.read_bytes()[:-1])
     assert main(["cache", "verify", folder]) == 1
@@ -54,7 +56,7 @@ def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
     assert "not used: it is damaged" in capsys.readouterr().out
     monkeypatch.setenv("IPU_CACHE_PATH", folder)
     assert main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out == "2 entries removed\n"
+    assert capsys.readouterr().out == "3 entries removed\n"
     assert not list((tmp_path / "cache").glob("*.ipuexe"))
 
 
@@ -66,11 +68,15 @@ def test_a_program_with_an_operator_on_the_host_says_that_it_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     remove_translators(monkeypatch, "tanh")
+    monkeypatch.setattr(stored_step, "_told", set())
     options = {"cpu_fallback": True, "enable_engine_caching": True, "cache_path": str(tmp_path)}
     program = pair(mlp(None), options, is_training=False).program
     assert program.report().cache == "not kept: ai.paddle_ipu.CpuKernel runs on the host"
     assert "not kept in the executable cache: ai.paddle_ipu.CpuKernel runs" in caplog.text
     assert list(tmp_path.iterdir()) == []
+    caplog.clear()
+    pair(mlp(None), options, is_training=False)
+    assert "not kept" not in caplog.text
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ import paddle_ipu
 from paddle_ipu import popart
 from paddle_ipu.errors import CacheError, IndexRangeError, NumericalError
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer, ParameterUpdate
-from paddle_ipu.xla.step import program_key
+from paddle_ipu.xla.step import program_key, stored_step, surroundings
 from paddle_ipu.xla.step.executable import Executable
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from tests.tables import lower_otherwise
@@ -258,8 +258,12 @@ def test_it_is_kept_whole_beside_jaxs_own_cache(tmp_path: Path, jaxs_own_cache: 
 
 
 def test_a_program_that_calls_the_host_is_not_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(stored_step, "_told", set())
     make = builder()
     x = make.addInputTensor(popart.TensorInfo("FLOAT", [1]), "x")
     out = make.aiGraphcore.printtensor([x])
@@ -395,14 +399,14 @@ CHANGES = {
     "plugin": (paddle_ipu, "__version__", "0.0.0"),
     "JAX": (jax, "__version__", "0.0.0"),
     "NumPy": (np, "__version__", "0.0.0"),
-    "Paddle": (program_key, "_versions", lambda: {"paddlepaddle": "0.0.0"}),
-    "jaxlib": (program_key, "_versions", lambda: {"jaxlib": "0.0.0"}),
+    "Paddle": (surroundings, "_versions", lambda: {"paddlepaddle": "0.0.0"}),
+    "jaxlib": (surroundings, "_versions", lambda: {"jaxlib": "0.0.0"}),
     "source": (program_key, "source_digest", lambda: "0"),
-    "processor": (program_key, "_processor", lambda: ("flags=none",)),
+    "processor": (surroundings, "_processor", lambda: ("flags=none",)),
     "architecture": (platform, "machine", lambda: "none"),
-    "number of processors": (program_key.os, "sched_getaffinity", lambda pid: range(999)),
-    "XLA's flags": (program_key.os.environ, "XLA_FLAGS", "--none"),
-    "oneDNN's limit": (program_key.os.environ, "ONEDNN_MAX_CPU_ISA", "AVX"),
+    "number of processors": (surroundings.os, "sched_getaffinity", lambda pid: range(999)),
+    "XLA's flags": (surroundings.os.environ, "XLA_FLAGS", "--none"),
+    "oneDNN's limit": (surroundings.os.environ, "ONEDNN_MAX_CPU_ISA", "AVX"),
 }
 
 
@@ -418,7 +422,7 @@ def test_another_surrounding_has_another_key(change: str, monkeypatch: pytest.Mo
 
 
 def test_what_is_installed_counts_whether_it_is_imported_or_not() -> None:
-    versions = program_key._versions()
+    versions = surroundings._versions()
     assert versions["jaxlib"] == jaxlib.__version__
     assert versions["paddlepaddle"].split(".")[0] in ("2", "3")
 
@@ -430,7 +434,7 @@ def test_settings_of_jax_are_in_the_key() -> None:
 
 
 def test_the_source_has_a_digest_of_its_own() -> None:
-    assert len(program_key.source_digest()) == 64
+    assert len(surroundings.source_digest()) == 64
 
 
 @pytest.mark.parametrize(

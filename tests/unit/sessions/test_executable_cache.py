@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.errors import CacheError
-from paddle_ipu.options.table import CACHE_SIZE_VARIABLE
+from paddle_ipu.options.cache_folder import CACHE_SIZE_VARIABLE
+from paddle_ipu.xla.step import executable_cache
 from paddle_ipu.xla.step.executable_cache import ExecutableCache, size_limit
 
 KEY, OTHER = "a1" * 32, "b2" * 32
@@ -173,9 +174,23 @@ def test_what_was_used_least_recently_goes(tmp_path: Path, monkeypatch: pytest.M
     assert [entry.key for entry in cache.entries()] == [OTHER]
 
 
+def test_a_folder_is_looked_through_again_when_the_bound_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_SIZE_VARIABLE, "10KB")
+    looks: list[str] = []
+    entries = ExecutableCache.entries
+    monkeypatch.setattr(ExecutableCache, "entries", lambda c: looks.append("") or entries(c))
+    cache = ExecutableCache(tmp_path)
+    for number in range(12):
+        cache.store(f"{number:064x}", {}, bytes(1000))
+    assert len(looks) < 6
+    assert sum(entry.size for entry in entries(cache)) <= cache.limit
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("", 4 * 2**30), ("123", 123), ("1.5KB", 1536), (" 2 gb ", 2**31), ("0", 0)],
+    [("", 5 * 2**30), ("123", 123), ("1.5KB", 1536), (" 2 gb ", 2**31), ("0", 0)],
 )
 def test_the_bound_is_a_size(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_SIZE_VARIABLE, text)
@@ -190,7 +205,8 @@ def test_a_bound_that_is_no_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ExecutableCache(tmp_path)
 
 
-def test_abandoned_files_go(cache: ExecutableCache) -> None:
+def test_abandoned_files_go(cache: ExecutableCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executable_cache, "_sizes", {})
     old, new = (cache.folder / f"{name}.unfinished" for name in ("old", "new"))
     for path in (old, new):
         path.touch()

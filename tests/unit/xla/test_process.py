@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddle_ipu.options.process_changes import CHANGES
 from paddle_ipu.xla import process
 
 STATE = """
@@ -58,7 +59,7 @@ def test_importing_every_module_changes_nothing(run_python: Any) -> None:
 
 
 def test_all_of_it_can_be_left_alone(run_python: Any) -> None:
-    names = ",".join(change.name for change in process.CHANGES)
+    names = ",".join(change.name for change in CHANGES)
     snippet = (
         "import warnings; warnings.simplefilter('ignore')\n" + STATE + COMPILE + "after = state()\n"
         "print([(a, b) for a, b in zip(before[:5], after[:5]) if a != b], before[6] == after[6])\n"
@@ -104,10 +105,10 @@ def test_an_unknown_name_is_told_with_those_there_are(run_python: Any) -> None:
     )
     told = run_python(snippet, PADDLE_IPU_LEAVE_ALONE="memory, weather").stdout.splitlines()[-1]
     assert told.startswith("OptionError PADDLE_IPU_LEAVE_ALONE names 'weather'; it takes, with")
-    assert all(change.name in told for change in process.CHANGES)
+    assert all(change.name in told for change in CHANGES)
 
 
-@pytest.mark.parametrize("change", process.CHANGES, ids=lambda change: change.name)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_each_change_says_when_what_and_why(change: process.Change) -> None:
     assert change.when and change.what and len(change.why) > 30
 
