@@ -28,7 +28,7 @@ DIFFERENCES = (
         "no Poplar plans anything here",
     ),
     Difference(
-        "the warning `No ConstExpr implementation of Relu`",
+        "the log at TRACE says `No ConstExpr implementation of Relu`",
         "no such line",
         "PopART computes constants with functions of its own, of which some operators have none; "
         "XLA computes all of them",

@@ -69,6 +69,8 @@ _TABLE = {
         "createImplicitPipeliningFwdOnlyProgram":
             "A training session has the program `implicitPipeliningFwdOnly`.",
         "enableEngineCaching": "Turns `cachePath` on.",
+        "enableExplicitMainLoops":
+            "The loops of a step are operators. An overlapped exchange needs it.",
         "enableFloatingPointChecks": "A result that is NaN or infinite raises `NumericalError`.",
         "enableLoadAndOffloadRNGState": "`getRNGState` and `setRNGState` may be called.",
         "enableSupportedDataTypeCasting": "Off: integers of 64 bits are refused, not narrowed.",
@@ -80,6 +82,8 @@ _TABLE = {
         "tensorLocationSettingsOverride":
             "Shards of a weight on replicas that do not share its values are refused; else it is "
             "for hardware.",
+        "useHostCopyOps":
+            "Copies from and to the host are operators. An overlapped exchange needs it.",
     },
     Status.COST: {
         "accumulatorTensorLocationSettings": "Where accumulators are kept, in predictions.",
@@ -118,7 +122,6 @@ _TABLE = {
         "dotOpNames": "Names of operators in dot files.",
         "enableConstantFoldingOfMultipleConsumers": "Constants that several read are folded.",
         "enableEfficientOverlapIOTopoCons": "Constraints for overlapped I/O are bundled.",
-        "enableExplicitMainLoops": "The loops of a step are operators.",
         "enableFullyConnectedPass": "Products know which pass they are of.",
         "enableInplaceAmbiguityChecking": "PopART checks its in-place operators.",
         "enableMergeExchange": "Exchanges with the host are merged.",
@@ -160,7 +163,6 @@ _TABLE = {
         "timeLimitScheduler": "How many seconds the scheduler may take.",
         "transitiveClosureOptimizationThreshold": "Up to how many operators PopART refines order.",
         "updatableNamedBuffers": "Buffers that C++'s `buffersFromHost` uploads; Python has none.",
-        "useHostCopyOps": "Copies from and to the host are operators.",
         "useLoopCandidateCreator": "How tensors of loops are laid out.",
         "virtualGraphSplitRatios": "How much each IPU gets with the virtual graph mode Auto.",
     },

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.popart.annotations import PIPELINE_STAGE, VIRTUAL_GRAPH
 from paddle_ipu.popart.dataflow import DataFlow
+from paddle_ipu.popart.enums import ExchangeStrategy
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.schema import debug_name
 
@@ -69,6 +70,59 @@ def check_placement(
     backward = forward - (0 if split else 1) if training else 0
     _check_depth(forward + backward, options, flow)
     return stages
+
+
+def check_variables_on_one_graph(graph: ir.Graph, options: SessionOptions, training: bool) -> None:
+    """Checks that no variable of a pipeline is read on several virtual graphs.
+
+    Args:
+        graph: the program.
+        options: of the session.
+        training: as in a training session; in inference weights may be constants, which are copied.
+
+    Raises:
+        popart_exception: one is.
+    """
+    is_manual = virtual_graph_mode(options) == "Manual"
+    if not options.enablePipelining or not is_manual or (options.constantWeights and not training):
+        return
+    for name, value in graph.initializers.items():
+        found = [_number(use.node, VIRTUAL_GRAPH) for use in value.uses()]
+        used = sorted({index for index in found if index is not None})
+        if len(used) > 1:
+            raise popart_exception(
+                f"Can not copy variable tensor {name} between virtual graphs when pipelining. All "
+                "pipeline stages using this tensor should be on the same graph. It is read on "
+                f"virtual graphs {', '.join(map(str, used))}"
+            )
+
+
+def check_exchange(model: ir.Model, options: SessionOptions, flow: DataFlow) -> None:
+    """Checks that the options allow how inputs and anchors overlap with the computation.
+
+    Raises:
+        popart_exception: they do not.
+    """
+    key = "__exchange_strategy/"
+    strategies = [flow.art(anchor).exchangeStrategy() for anchor in flow.anchors()]
+    strategies += [
+        ExchangeStrategy(int(number))
+        for name, number in model.metadata_props.items()
+        if name.startswith(key)
+    ]
+    if ExchangeStrategy.OverlapStep in strategies:
+        raise popart_exception(
+            "ExchangeStrategy::OverlapStep is not yet supported. Take OverlapInnerLoop or "
+            "OverlapLoops"
+        )
+    overlaps = {ExchangeStrategy.OverlapInnerLoop, ExchangeStrategy.OverlapLoops}
+    is_set = options.useHostCopyOps and options.enableExplicitMainLoops
+    if overlaps.intersection(strategies) and (not is_set or virtual_graph_mode(options) == "Off"):
+        raise popart_exception(
+            "ExchangeStrategy::OverlapInnerLoop, ExchangeStrategy::OverlapLoops require "
+            "SessionOptions::useHostCopyOps, SessionOptions::enableExplicitMainLoops, "
+            "VirtualGraphMode::(Manual, Auto, ExecutionPhases) to be enabled."
+        )
 
 
 def check_virtual_graphs(graph: ir.Graph, options: SessionOptions, ipus: int) -> None:
@@ -149,6 +203,10 @@ def _stages(nodes: list[ir.Node], merged: bool) -> dict[str, int]:
     inside: dict[int, list[ir.Node]] = {}
     for node in nodes:
         stage = _number(node, VIRTUAL_GRAPH if missing else PIPELINE_STAGE) or 0
+        if stage < 0:
+            raise popart_exception(
+                f"Op has bad pipeline stage {stage}: {debug_name(node)}, expected 0 or more"
+            )
         stages[_key(node)] = stage
         inside.setdefault(stage, []).append(node)
     index_of: dict[int, int] = {}

@@ -28,7 +28,12 @@ from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.popart.pattern_effects import check_pattern_effects, joined_losses
 from paddle_ipu.popart.patterns import Patterns
-from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
+from paddle_ipu.popart.placement import (
+    check_exchange,
+    check_placement,
+    check_variables_on_one_graph,
+    check_virtual_graphs,
+)
 from paddle_ipu.popart.poplibs_types import check_vertices
 from paddle_ipu.popart.program import (
     broadcast_inputs,
@@ -176,6 +181,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         )  # fmt: skip
         check_anchors(anchors, self._tensors, derived)
         if not self._is_paddles:
+            check_variables_on_one_graph(self._graph, options, training)
+            check_exchange(self._model, options, self.dataFlow)
             check_serialized_products(self._graph)
             check_not_all_pruned(self._graph, anchors, self._loss)
 

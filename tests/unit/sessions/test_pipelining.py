@@ -198,6 +198,7 @@ def test_stages_that_follow_one_another_on_one_ipu_are_one() -> None:
             r"virtual graph ids \[0, 1\]. All ops with the same pipeline stage must also have",
         ),
         ({0: (0, 0), 1: (1, 1), 2: (1, 3)}, {}, "contains 3 stages, but stage 2 is missing"),
+        ({0: (0, 0), 1: (1, 1), 2: (1, -1)}, {}, "Op has bad pipeline stage -1: Op"),
         ({0: (0, 1), 1: (1, 0), 2: (1, 2)}, {}, "consumed in an earlier pipeline stage than it"),
         ({0: (0, 0), 1: (0, 1), 2: (0, 2)}, {}, r"requires more than 1 IPU \(currently 1\)"),
         (
@@ -212,6 +213,50 @@ def test_pipelines_that_popart_refuses(
 ) -> None:
     with pytest.raises(popart_exception, match=message):
         Net(tied=False, places=places).session(4, **settings)
+
+
+def test_a_variable_stands_on_one_ipu() -> None:
+    net = Net(tied=True, places={0: (0, 0), 1: (1, 1), 2: (2, 2)})
+    with pytest.raises(
+        popart_exception,
+        match="Can not copy variable tensor w0 between virtual graphs .* virtual graphs 0, 2$",
+    ):
+        net.session(6)
+    net.session(6, enablePipelining=False)
+
+
+@pytest.mark.parametrize("of_input", [False, True])
+def test_what_overlapped_exchange_takes(of_input: bool) -> None:
+    def session(strategy: Any, **settings: Any) -> popart.InferenceSession:
+        make = builder()
+        asked = popart.InputSettings(popart.TileSet.Compute, strategy)
+        info = popart.TensorInfo("FLOAT", [2])
+        x = make.addInputTensor(info, asked) if of_input else make.addInputTensor(info)
+        y = make.aiOnnxOpset11.neg([x])
+        make.virtualGraph(y, 0)
+        kept = popart.AnchorReturnType(
+            "All",
+            popart.TileSet.Compute,
+            popart.ExchangeStrategy.JustInTime if of_input else strategy,
+        )
+        return popart.InferenceSession(
+            make.getModelProto(),
+            popart.DataFlow(1, {y: kept}),
+            popart.DeviceManager().createIpuModelDevice({}),
+            userOptions=options(**settings),
+        )
+
+    strategies = popart.ExchangeStrategy
+    with pytest.raises(popart_exception, match="ExchangeStrategy::OverlapStep is not yet support"):
+        session(strategies.OverlapStep)
+    with pytest.raises(popart_exception, match="ExchangeStrategy::OverlapInnerLoop, .* require"):
+        session(strategies.OverlapLoops)
+    session(
+        strategies.OverlapLoops,
+        useHostCopyOps=True,
+        enableExplicitMainLoops=True,
+        virtualGraphMode=popart.VirtualGraphMode.Manual,
+    )
 
 
 @pytest.mark.parametrize("accumulation", [1, 6])
