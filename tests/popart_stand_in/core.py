@@ -71,7 +71,8 @@ def fits(value: Any, kind: str) -> bool:
     outer, _, inside = kind.partition("[")
     if not inside:
         known = _ATOMS.get(kind)
-        return known(value) if known is not None else isinstance(value, NAMES[kind])
+        # There is no object of a class that is bound in another module, such as ReplicaGrouping.
+        return known(value) if known is not None else isinstance(value, NAMES.get(kind, ()))
     kinds = parts(inside.removesuffix("]"))
     if outer == "dict":
         return isinstance(value, dict) and all(

@@ -168,3 +168,53 @@ def test_a_fresh_stand_in_records_from_the_start(popart: StandIn) -> None:
     popart.Builder()
     assert popart.named("Builder") == [popart_stand_in_core.Call("Builder", (), {})]
     assert make_popart().calls == []
+
+
+def test_containers_are_copies_as_pybind_gives_them(popart: StandIn) -> None:
+    options = popart.SessionOptions()
+    options.customCodelets.append("a.cpp")
+    assert options.customCodelets == []
+    options.engineOptions["debug.instrument"] = "true"
+    options.engineOptions.update(other="lost")
+    assert options.engineOptions == {"debug.instrument": "true"}
+    assert popart.named("SessionOptions.engineOptions")[0].args == ({"debug.instrument": "true"},)
+    options.weightTensorLocationSettings.minElementsForOffChip = 5
+    assert options.weightTensorLocationSettings.minElementsForOffChip == 5
+    with pytest.raises(TypeError, match=r"It takes dict\[str, str\], got"):
+        options.engineOptions["debug.instrument"] = True
+
+
+def test_the_first_overload_that_fits_is_taken(popart: StandIn) -> None:
+    off_chip = popart.TensorStorage.OffChip
+    assert popart.TensorLocationSettings(off_chip).location.storage is off_chip
+    sharded = popart.TensorLocation(off_chip, popart.ReplicatedTensorSharding.On)
+    assert sharded.loadTileSet is popart.TileSet.Compute
+    for call in (
+        lambda: popart.TensorLocation(off_chip, popart.TileSet.IO),
+        lambda: popart.DataFlow(1, anchorTensors=["x"]),
+        lambda: popart.AnchorReturnType("EveryN", period=2),
+        lambda: popart.CommGroup(popart.CommGroupType.Consecutive),
+    ):
+        with pytest.raises(TypeError, match="The following argument types are supported:\n    1. "):
+            call()
+
+
+def test_what_nothing_here_runs_is_checked_too(popart: StandIn) -> None:
+    with pytest.raises(TypeError, match=r"GraphTransformer\.__init__\(\): incompatible construct"):
+        popart.GraphTransformer()
+    with pytest.raises(NotImplementedError, match="only checks the arguments of ConstSGD"):
+        popart.ConstSGD(0.1, loss_scaling=2.0)
+    with pytest.raises(TypeError, match=r"getLogger\(\): incompatible function arguments"):
+        popart.getLogger(module="all")
+
+
+def test_names_are_given_as_graphcores_functions_call_them(popart: StandIn) -> None:
+    builder = popart.Builder(opsets=OPSETS)
+    x = builder.addInputTensor("FLOAT", [2], popart.DebugContext("x"))
+    body = builder.createSubgraphBuilder()
+    body.addOutputTensor(body.aiOnnx.relu([body.addUntypedInputTensor()]))
+    assert x == "x" and len(builder.aiGraphcore.call([x], 1, body, debugName="called")) == 1
+    with pytest.raises(TypeError, match="debugName: object = ''"):
+        builder.aiGraphcore.call([x], 1, body, debugContext="called")
+    with pytest.raises(TypeError, match="debugPrefix: DebugContext = ''"):
+        builder.aiGraphcore.tensorremap([x], debugContext="moved")
