@@ -272,3 +272,55 @@ def test_methods_with_several_names_take_each_by_name() -> None:
     assert builder.addInitializedInputTensor(w, variableSettings=shared, debugContext="v") == "v"
     with builder.executionPhase():
         assert builder.getExecutionPhase() == 0
+
+
+def test_what_popart_takes_in_more_than_one_form() -> None:
+    kinds = popart.CommGroupType
+    for arguments, kind, size in (
+        ((8, 1, 8), kinds.All, 0),
+        ((8, 1, 1), kinds.Ungrouped, 0),
+        ((8, 1, 2), kinds.Consecutive, 2),
+        ((8, 4, 2), kinds.Orthogonal, 2),
+    ):
+        group = popart.CommGroup(grouping=ReplicaGrouping(*arguments))
+        assert (group.type, group.replicaGroupSize) == (kind, size)
+        assert group.toReplicaGrouping(8) == ReplicaGrouping(*arguments)
+    between = ReplicaGrouping(8, 2, 2)
+    assert between.str() == "ReplicaGrouping(numReplicas=8, stride=2, groupSize=2)"
+    with pytest.raises(popart.popart_exception, match="cannot be converted to a `popart::CommGro"):
+        popart.CommGroup(between)
+    assert popart.OptimizerValue() == popart.OptimizerValue(0.0, True)
+    assert popart.OptimizerValue((0.5, False)) == popart.OptimizerValue(0.5, False)
+    assert repr(popart.NumIOTiles(64)) == "NumIOTiles(64)"
+
+
+def test_a_builder_has_no_other_behind_it_and_six_operator_sets() -> None:
+    with pytest.raises(NotSupported, match="there is no builder in C"):
+        popart.Builder(builderCore=1)  # type: ignore[arg-type]
+    builder = popart.Builder()
+    builder.aiOnnxOpsetVersion(9)
+    assert not builder.hasExecutionPhase()
+    x = builder.addInputTensor("FLOAT", [1, 1, 3, 5])
+    larger = builder.aiOnnxOpset6.upsample([x], 2.0, 1.5)
+    assert builder.getTensorShape(larger) == [1, 1, 6, 7]
+    with pytest.raises(ValueError, match=r"Unsupported or unrecognized ai\.Onnx version: 12"):
+        builder.aiOnnxOpsetVersion(12)
+
+
+def test_operators_ask_for_what_popart_asks_for() -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    x = builder.addInputTensor("FLOAT", [1, 4, 2, 2])
+    graphcore = builder.aiGraphcore
+    with pytest.raises(TypeError, match=r"depthtospace\(\): .* 'mode' is missing"):
+        graphcore.depthtospace([x], 2)
+    with pytest.raises(TypeError, match=r"scatterreduce\(\): .* 'axis_size' is missing"):
+        graphcore.scatterreduce([x, x])
+    with pytest.raises(popart.popart_exception, match="has invalid number of inputs 0"):
+        graphcore.swish()
+    printed = graphcore.printtensor([x], 0, "where", "what")
+    node = builder.node_of(printed)
+    assert (node.name, node.attributes["title"].as_string()) == ("where", "what")
+    moved = graphcore.tensorremap([x], debugPrefix="moved")
+    assert builder.node_of(moved).name == "moved"
+    with pytest.raises(TypeError, match="There is no argument 'debugContext'"):
+        graphcore.tensorremap([x], debugContext="moved")
