@@ -18,8 +18,10 @@ _INTRO = """\
 python -m tools.generate_docs popart --write -->
 
 `paddle_ipu.popart` has the public names of PopART 3.4's Python module `popart`, so that a program
-written for that runs on the IPU Model with another import. [devices.md](devices.md) says which
-IPUs there are.
+written for that runs on the IPU Model with another import. Classes, overloads, argument names,
+defaults and enumerations are compared with a table of PopART's bindings: what is called otherwise
+there is called otherwise here, such as the `debugName` of `call` or the `name` of `logical_if`.
+[devices.md](devices.md) says which IPUs there are.
 
 ## What is there
 """
