@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import isa
 from bert_step import PLAIN_PADDLE, TUNED
 from worker import Answer, Worker, serve
 
@@ -54,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     add("--vocabulary", type=int, default=30400, help="default 30400")
     add("--workers", type=int, default=1, help="threads of the loader (default 1)")
     add("--only", default=",".join(ENGINES), metavar="ENGINES", help="of " + ", ".join(ENGINES))
+    isa.add_argument(parser)
     add("--json", metavar="FILE", help="keep every number")
     add("--worker", help=argparse.SUPPRESS)
     add("--data", help=argparse.SUPPRESS)
@@ -224,7 +226,9 @@ def main() -> int:
     if arguments.worker:
         serve(_Engine(arguments))
         return 0
+    isa.cap(arguments.isa)
     steps = _run(arguments)
+    print(isa.description(arguments.isa))
     rows = arguments.micro_batch * arguments.accumulation
     rates, shares = {}, {}
     print("| engine | runs | sequences/s | seconds a run | min | max | loader's share |")
@@ -234,8 +238,9 @@ def main() -> int:
         read = sum(answer["read"] for answer in answers if answer["counts"])
         rates[name] = rows / statistics.median(seconds)
         shares[name] = read / sum(seconds)
+        title = isa.marked(ENGINES[name][0], answers[-1]["avx512"])
         print(
-            f"| {ENGINES[name][0]} | {len(seconds)} | {rates[name]:.2f} | "
+            f"| {title} | {len(seconds)} | {rates[name]:.2f} | "
             f"{statistics.median(seconds):.2f} | {min(seconds):.2f} | {max(seconds):.2f} | "
             f"{shares[name]:.2%} |"
         )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import isa
 from bert_config import Config, step_flops
 from worker import Answer, Worker, serve
 
@@ -83,6 +84,7 @@ def _arguments() -> argparse.Namespace:
             "--steps to get them (Linux)"
         ),
     )
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument("--worker", choices=[*ENGINES, "peak"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -194,7 +196,12 @@ def _measure_peak(do: str) -> Answer:
 
 
 def _run(
-    config: Config, names: Sequence[str], warmup: int, steps: int, undisturbed: bool
+    config: Config,
+    names: Sequence[str],
+    warmup: int,
+    steps: int,
+    undisturbed: bool,
+    level: str | None,
 ) -> dict[str, Any]:
     command = [f"--{key}={value}" for key, value in asdict(config).items() if key != "positions"]
 
@@ -249,6 +256,7 @@ def _run(
                     again.close()
     after = peak()
     return {
+        "machine": isa.description(level),
         "config": asdict(config),
         "undisturbed": undisturbed,
         "gflop_per_step": step_flops(config) / 1e9,
@@ -293,7 +301,7 @@ def _table(result: dict[str, Any]) -> str:
         seconds = [step["seconds"] for step in counted]
         share = result["gflop_per_step"] / medians[name] / peak
         rows.append([
-            ENGINES[name][0],
+            isa.marked(ENGINES[name][0], engine["steps"][-1]["avx512"]),
             str(len(counted)),
             f"{medians[name]:.3f}",
             f"{min(seconds):.3f}",
@@ -355,12 +363,14 @@ def main() -> int:
     if arguments.worker:
         serve(_Engine(arguments.worker, config))
         return 0
+    isa.cap(arguments.isa)
     result = _run(
         config,
         arguments.only.split(","),
         arguments.warmup,
         arguments.steps,
         arguments.undisturbed,
+        arguments.isa,
     )
     few = [n for n, engine in result["engines"].items() if len(_counted(engine)) == 0]
     if few:
@@ -369,7 +379,8 @@ def main() -> int:
     differences, largest = _differences(result)
     rates = ", ".join(f"{rate:.0f} in {name}" for name, rate in result["peak_gflops"].items())
     print(
-        f"{config}\n{result['gflop_per_step']:.0f} GFLOP in the matrix products of a step; "
+        f"{result['machine']}{config}\n"
+        f"{result['gflop_per_step']:.0f} GFLOP in the matrix products of a step; "
         f"sgemm {_PEAK_SIZE}^3 GFLOP/s: {rates}; share of peak is of the greater\n"
         f"JAX devices: {', '.join(result['devices'])}; versions: {result['versions']}\n\n"
         f"{_table(result)}\n\nSeconds by phase\n{_phases(result)}\n\n{differences}"

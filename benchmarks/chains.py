@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import isa
+
 ROWS, WIDTH = 8, 64
 KINDS = {
     "norm": "layer_norm(x)",
@@ -45,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=600, help="seconds after which a row is given up (600)"
     )
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -190,6 +193,8 @@ def main() -> int:
         engine, kind, steps = arguments.worker
         print(json.dumps(_work(engine, kind, int(steps), arguments.training)))
         return 0
+    isa.cap(arguments.isa)
+    print(isa.description(arguments.isa))
     short, long = arguments.steps, 4 * arguments.steps
     print(f"| step | {short} | {long} | ratio | JAX {short} | run {long} | Paddle's run {long} |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import isa
 from worker import Answer, Worker, serve
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="of a turn; at least one run (default 1)"
     )
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument("--worker", choices=list(ENGINES), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -254,9 +256,10 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str,
         for turn in range(arguments.rounds + 1):
             for name, worker in workers.items():
                 time.sleep(PAUSE)
-                seconds = worker.ask(do="time", seconds=arguments.seconds)["seconds"]
+                answer = worker.ask(do="time", seconds=arguments.seconds)
+                answers[name]["avx512"] = answer["avx512"]
                 if turn:  # The first warms up.
-                    answers[name]["seconds"] += seconds
+                    answers[name]["seconds"] += answer["seconds"]
         for worker in workers.values():
             worker.close()
         _compare(answers, folder)
@@ -288,8 +291,9 @@ def _table(case: str, answers: dict[str, Answer]) -> str:
         taken = sorted(answer["seconds"])
         p50, p99 = medians[name], taken[min(len(taken) - 1, int(0.99 * len(taken)))]
         ratio = f"{p50 / min(others):.2f}" if others else ""
+        title = isa.marked(ENGINES[name][0], answer["avx512"])
         lines.append(
-            f"| {ENGINES[name][0]} | {len(taken)} | {1e3 * p50:.3g} | {1e3 * p99:.3g} | "
+            f"| {title} | {len(taken)} | {1e3 * p50:.3g} | {1e3 * p99:.3g} | "
             f"{batch * len(taken) / sum(taken):.3g} | {ratio} | {answer['create']:.2f} | "
             f"{answer['difference']:.1e} |"
         )
@@ -302,12 +306,16 @@ def main() -> int:
     if arguments.worker:
         serve(_Engine(arguments.worker))
         return 0
+    isa.cap(arguments.isa)
     with tempfile.TemporaryDirectory() as folder:
         found = _measure(arguments, Path(folder))
+    print(isa.description(arguments.isa))
     for case, answers in found.items():
         print(_table(case, answers))
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(found, indent=1))
+        Path(arguments.json).write_text(
+            json.dumps({"machine": isa.description(arguments.isa), "cases": found}, indent=1)
+        )
     differing = [
         f"{case}: {name} differs by {answer['difference']:.1e}"
         for case, answers in found.items()

@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import isa
 from bert_config import Config, initial_weights, make_batch
 from worker import peak_bytes
 
@@ -40,6 +41,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--accumulation", type=int, default=1, help="micro-batches (default 1)")
     parser.add_argument("--kinds", nargs="+", default=["NoRecompute", "Standard", "NormOnly"],
                         choices=KINDS, help="default: NoRecompute Standard NormOnly")  # fmt: skip
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -91,6 +93,8 @@ def main() -> int:
     if arguments.child:
         print(json.dumps(measure(config, arguments.child, arguments)))
         return 0
+    isa.cap(arguments.isa)
+    print(isa.description(arguments.isa))
     found = []
     print(f"{'kind':14} {'temporary MB':>12} {'peak MB':>9} {'median s':>9}")
     for kind in arguments.kinds:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import isa
 from worker import Answer, Worker, serve
 
 CASES: dict[str, tuple[list[int], int]] = {
@@ -45,6 +46,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=20, help="turns of each engine (default 20)")
     parser.add_argument("--runs", type=int, default=200, help="runs in a turn (default 200)")
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument(
         "--profile",
@@ -177,7 +179,9 @@ def main() -> int:
     if arguments.worker:
         serve(_Engine(arguments.worker))
         return 0
+    isa.cap(arguments.isa)
     result = _run(arguments)
+    print(isa.description(arguments.isa))
     print("| program | " + " | ".join(_TITLES.values()) + " | to Paddle |")
     print("|" + " --- |" * (len(_TITLES) + 2))
     for case, medians in result["microseconds"].items():

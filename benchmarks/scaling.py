@@ -23,6 +23,7 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
+import isa
 import numpy as np
 from bert_config import Config, make_batch
 
@@ -56,6 +57,7 @@ def _arguments() -> argparse.Namespace:
     add("--blocks", type=int, default=10, help="turns of each engine (default 10)")
     add("--steps", type=int, default=10, help="steps in a turn (default 10)")
     add("--no-start", action="store_true", help="leave out the start of 4 instances")
+    isa.add_argument(parser)
     add("--json", metavar="FILE", help="write every number to FILE")
     add("--worker", nargs=3, metavar=("ENGINE", "ADDRESS", "COORDINATOR"), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -288,6 +290,8 @@ def main() -> int:
     if arguments.worker:
         _serve(*arguments.worker)
         return 0
+    isa.cap(arguments.isa)
+    print(isa.description(arguments.isa))
     folder = Path(tempfile.mkdtemp(prefix="scaling-"))
     try:
         counts = [int(text) for text in arguments.instances.split(",") if text]

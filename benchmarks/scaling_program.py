@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def collective(config: Config) -> Callable[[], None]:
     gradients = {name: jnp.ones((1, *shape)) for name, shape in shapes(config).items()}
     summed = jax.jit(
         jax.shard_map(
-            instance_collectives.summed,
+            partial(instance_collectives.summed, instances=together.count),
             mesh=together.mesh,
             in_specs=(jax.P(INSTANCE_AXIS),),
             out_specs=jax.P(),

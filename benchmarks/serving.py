@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import isa
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -42,6 +43,7 @@ def _arguments() -> argparse.Namespace:
     add("--hidden", type=int, default=768, help="of BERT (default 768)")
     add("--sequence", type=int, default=128, help="of BERT (default 128)")
     add("--bert-seconds", type=float, default=10.0, help="of a turn with BERT (default 10)")
+    isa.add_argument(parser)
     add("--json", metavar="FILE", help="write every number to FILE")
     return parser.parse_args()
 
@@ -207,6 +209,8 @@ def _tell_bert(found: dict[str, Any], clients: int) -> bool:
 def main() -> int:
     """Runs the benchmark; returns the exit status."""
     arguments = _arguments()
+    isa.cap(arguments.isa)
+    print(isa.description(arguments.isa))
     import paddle
 
     import paddle_ipu

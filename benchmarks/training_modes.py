@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import isa
 from bert_config import Config
 from training_mode import GROUPS, Mode
 from worker import Answer, Worker, serve
@@ -67,6 +68,7 @@ def _arguments() -> argparse.Namespace:
         default=",".join(ENGINES),
         help="engines, separated by commas, out of " + ", ".join(ENGINES),
     )
+    isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
     parser.add_argument("--worker", nargs=3, metavar=("ENGINE", "GROUP", "MODE"),
                         help=argparse.SUPPRESS)  # fmt: skip
@@ -268,7 +270,9 @@ def main() -> int:
         engine, group, name = arguments.worker
         serve(_Engine(engine, _config(group), _modes(group)[name]))
         return 0
-    results, told = {}, []
+    isa.cap(arguments.isa)
+    print(isa.description(arguments.isa))
+    results, told = {"machine": isa.description(arguments.isa)}, []
     for group in arguments.only.split(","):
         found, failed = _run(group, arguments.engines.split(","), arguments.warmup, arguments.steps)
         results[group] = {"config": asdict(_config(group)), "modes": found}

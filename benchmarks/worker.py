@@ -11,23 +11,24 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import isa
+
 Answer = dict[str, Any]
 
-# What a shell may have set and an engine would be changed by.
+# What a shell may have set and an engine would be changed by, beside what `isa.cap` sets or unsets.
 _SETTINGS = (
     "FLAGS_new_executor_serial_run",
-    "GLIBC_TUNABLES",
     "MALLOC_ARENA_MAX",
     "MALLOC_MMAP_MAX_",
     "MALLOC_TRIM_THRESHOLD_",
     "MKL_DEBUG_CPU_TYPE",
     "OMP_NUM_THREADS",
-    "XLA_FLAGS",
 )
 
 
@@ -85,13 +86,16 @@ def serve(answer: Callable[..., Answer]) -> None:
 
     Args:
         answer: called with a request's members; each answer also gets the peak of this process's
-            resident memory so far, ``peak_bytes``.
+            resident memory so far, ``peak_bytes``, and whether it used AVX-512 for the answer in
+            spite of a cap, ``avx512``.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
+        start = time.monotonic()
         result = answer(**json.loads(line))
-        answers.write(json.dumps({**result, "peak_bytes": peak_bytes()}) + "\n")
+        result |= {"peak_bytes": peak_bytes(), "avx512": isa.has_used_avx512(start)}
+        answers.write(json.dumps(result) + "\n")
         answers.flush()
 
 
