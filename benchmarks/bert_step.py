@@ -1,4 +1,4 @@
-"""Times one training step of BERT on the IPU Model, in JAX and on Paddle's CPU executor.
+"""Times one training step of BERT on the IPU Model, in JAX, torch and on Paddle's CPU executor.
 
 The engines run in processes of their own, one step at a time and in turns, from the same weights
 on the same batch. Their losses must agree.
@@ -19,6 +19,7 @@ from typing import Any
 
 import isa
 from bert_config import Config, step_flops
+from peers import present
 from worker import Answer, Worker, serve
 
 TUNED = {"OMP_NUM_THREADS": "2", "MKL_DEBUG_CPU_TYPE": "5", "FLAGS_new_executor_serial_run": "1"}
@@ -35,6 +36,7 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
     "jax-tuned": ("JAX, freed memory kept", KEPT_MEMORY),
     "paddle": ("Paddle's CPU executor, default", PLAIN_PADDLE),
     "paddle-tuned": ("Paddle's CPU executor, tuned", PLAIN_PADDLE | TUNED),
+    "torch": ("torch, eager", {}),
 }
 CACHED = ("paddle_ipu", "jax", "jax-tuned")
 TOLERANCE = 1e-4
@@ -48,14 +50,15 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=(
             "Time one training step of BERT (forward, backward, Adam; fp32, no dropout) on "
-            "paddle_ipu's IPU Model, in hand-written JAX, and on Paddle's CPU executor with its "
-            "defaults and tuned. The engines take turns in one run; their losses must agree."
+            "paddle_ipu's IPU Model, in hand-written JAX, on Paddle's CPU executor with its "
+            "defaults and tuned, and in eager torch where that is installed. The engines take "
+            "turns in one run; their losses must agree."
         ),
         epilog=(
             "Quick trial: --layers 2 --hidden 128 --sequence 32 --vocabulary 1000 --steps 3. The "
             "exit status is 1 where losses differ by more than 1e-4 relative. Where jax[cuda] is "
             "installed, paddle_ipu, the two JAX engines and JAX's sgemm peak run on the GPU, with "
-            "float32 products not rounded to TF32; Paddle's engines and NumPy's peak stay on the "
+            "float32 products not rounded to TF32; the other engines and NumPy's peak stay on the "
             "CPU, peak GB is the host's memory, and what keeps freed memory is for the CPU. "
             "JAX_PLATFORMS=cpu keeps all on the CPU. Tuned Paddle is "
             + " ".join(f"{k}={v}" for k, v in TUNED.items())
@@ -135,6 +138,11 @@ class _Engine:
 
             imported = time.perf_counter()
             self._step, times = bert_jax.prepare(self._config, cache_path)
+        elif self._name == "torch":
+            import bert_torch
+
+            imported = time.perf_counter()
+            self._step, times = bert_torch.prepare(self._config)
         else:
             import bert_program
 
@@ -156,9 +164,9 @@ def _busy_seconds() -> float:
 
 def _about() -> Answer:
     """Versions and devices, of what this process has imported."""
-    modules = ("paddle", "jax", "numpy")
+    modules = ("paddle", "jax", "torch", "numpy")
     found: Answer = {
-        "versions": {m: sys.modules[m].__version__ for m in modules if m in sys.modules}
+        "versions": {m: str(sys.modules[m].__version__) for m in modules if m in sys.modules}
     }
     if "jax" in sys.modules:
         import jax
@@ -366,7 +374,7 @@ def main() -> int:
     isa.cap(arguments.isa)
     result = _run(
         config,
-        arguments.only.split(","),
+        present(arguments.only.split(",")),
         arguments.warmup,
         arguments.steps,
         arguments.undisturbed,

@@ -10,7 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bert_config import NORM_EPSILON
-from inference_models import HEADS, HIDDEN, SEQUENCE, SLOTS, Arrays, parameters_of
+from inference_models import (
+    HEADS,
+    LLAMA_HEADS,
+    LLAMA_LAYERS,
+    PATCH,
+    RMS_EPSILON,
+    SLOTS,
+    VIT_HEADS,
+    Arrays,
+    parameters_of,
+)
 from jax import lax
 
 Weights = dict[str, jax.Array]
@@ -49,15 +59,72 @@ def _bert(weights: Weights, feeds: Weights) -> jax.Array:
 
 
 def _layer(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    split = (-1, SEQUENCE, HEADS, HIDDEN // HEADS)
+    x = _norm(weights, f"{name}.attention_norm", x + _attention(weights, name, x, HEADS))
+    return _norm(weights, f"{name}.norm", x + _feed_forward(weights, name, x))
+
+
+def _attention(weights: Weights, name: str, x: jax.Array, heads: int) -> jax.Array:
     query, key, value = (
-        _linear(weights, f"{name}.{part}", x).reshape(split) for part in ("query", "key", "value")
+        _linear(weights, f"{name}.{part}", x).reshape(*x.shape[:2], heads, -1)
+        for part in ("query", "key", "value")
     )
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) * split[-1] ** -0.5
+    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) * query.shape[-1] ** -0.5
     context = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), value).reshape(x.shape)
-    x = _norm(weights, f"{name}.attention_norm", x + _linear(weights, f"{name}.output", context))
+    return _linear(weights, f"{name}.output", context)
+
+
+def _feed_forward(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     wide = jax.nn.gelu(_linear(weights, f"{name}.up", x), approximate=False)
-    return _norm(weights, f"{name}.norm", x + _linear(weights, f"{name}.down", wide))
+    return _linear(weights, f"{name}.down", wide)
+
+
+def _vit(weights: Weights, feeds: Weights) -> jax.Array:
+    x = lax.conv_general_dilated(
+        feeds["image"].transpose(0, 2, 3, 1), weights["patches.weight"], (PATCH, PATCH), "VALID",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )  # fmt: skip
+    x = (x + weights["patches.bias"]).reshape(len(x), -1, x.shape[-1]) + weights["position"]
+    for number in range(sum(name.endswith(".query.weight") for name in weights)):
+        name = f"layer{number}"
+        normal = _norm(weights, f"{name}.attention_norm", x)
+        x = x + _attention(weights, name, normal, VIT_HEADS)
+        x = x + _feed_forward(weights, name, _norm(weights, f"{name}.norm", x))
+    return _linear(weights, "classes", _norm(weights, "norm", x).mean(1))
+
+
+def _llama(weights: Weights, feeds: Weights) -> list[jax.Array]:
+    def normal(name: str, x: jax.Array) -> jax.Array:
+        square = jnp.mean(lax.square(x), axis=-1, keepdims=True)
+        return x * lax.rsqrt(square + RMS_EPSILON) * weights[f"{name}.scale"]
+
+    cosines, sines = (
+        weights[f"rotary.{part}"][feeds["position"]][:, None] for part in ("cos", "sin")
+    )
+
+    def rotated(x: jax.Array) -> jax.Array:
+        first, second = jnp.split(x, 2, axis=-1)
+        return x * cosines + jnp.concatenate([-second, first], axis=-1) * sines
+
+    x = weights["words"][feeds["token"]]
+    grown = []
+    for number in range(LLAMA_LAYERS):
+        name = f"layer{number}"
+        before = normal(f"{name}.attention_norm", x)
+        query, key, value = (
+            (before @ weights[f"{name}.{part}.weight"]).reshape(len(x), LLAMA_HEADS, 1, -1)
+            for part in ("query", "key", "value")
+        )
+        keys = jnp.concatenate([feeds[f"key{number}"], rotated(key)], axis=2)
+        values = jnp.concatenate([feeds[f"value{number}"], value], axis=2)
+        scores = jnp.einsum("bhqd,bhkd->bhqk", rotated(query), keys) * keys.shape[-1] ** -0.5
+        context = jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), values)
+        x = x + context.reshape(x.shape) @ weights[f"{name}.output.weight"]
+        before = normal(f"{name}.norm", x)
+        gate = jax.nn.silu(before @ weights[f"{name}.gate.weight"])
+        wide = gate * (before @ weights[f"{name}.up.weight"])
+        x = x + wide @ weights[f"{name}.down.weight"]
+        grown += [keys, values]
+    return [normal("norm", x) @ weights["logits.weight"], *grown]
 
 
 class _ResNet:
@@ -103,11 +170,18 @@ def _resnet50(weights: Weights, feeds: Weights) -> jax.Array:
     return _ResNet(weights)(feeds["image"])
 
 
-_MODELS = {"add": _add, "word2vec": _word2vec, "resnet50": _resnet50, "bert": _bert}
+_MODELS: dict[str, Callable[[Weights, Weights], Any]] = {
+    "add": _add,
+    "word2vec": _word2vec,
+    "resnet50": _resnet50,
+    "bert": _bert,
+    "vit": _vit,
+    "llama": _llama,
+}
 
 
 def prepare(name: str, prefix: Path, feeds: Arrays) -> Callable[[], Any]:
-    """A compiled model with its weights on the device; a call gives its result as an array."""
+    """A compiled model with its weights on the device; a call gives the first result."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     weights = {key: _on_device(array) for key, array in parameters_of(prefix).items()}
     given = {
@@ -116,7 +190,7 @@ def prepare(name: str, prefix: Path, feeds: Arrays) -> Callable[[], Any]:
     }
     model = _MODELS[name.partition("-")[0]]
     compiled = jax.jit(model).lower(weights, given).compile()
-    return lambda: np.asarray(compiled(weights, given))
+    return lambda: [np.asarray(each) for each in jax.tree.leaves(compiled(weights, given))][0]
 
 
 def _on_device(array: np.ndarray) -> jax.Array:
