@@ -20,7 +20,7 @@ from typing import Any
 import isa
 from bert_config import Config, step_flops
 from peers import present
-from worker import Answer, Worker, serve
+from worker import DISTURBED, MOST_TURNS, Answer, Worker, serve
 
 TUNED = {"OMP_NUM_THREADS": "2", "MKL_DEBUG_CPU_TYPE": "5", "FLAGS_new_executor_serial_run": "1"}
 # glibc keeps freed memory, which paddle_ipu arranges by itself.
@@ -41,8 +41,6 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
 CACHED = ("paddle_ipu", "jax", "jax-tuned")
 TOLERANCE = 1e-4
 _PEAK_SIZE = 2048
-DISTURBED = 0.05
-MOST_TURNS = 8
 
 
 def _arguments() -> argparse.Namespace:
@@ -125,11 +123,10 @@ class _Engine:
     def __call__(self, do: str, cache_path: str | None = None) -> Answer:
         if do == "prepare":
             return self._prepare(cache_path)
-        start, cpu, busy = time.perf_counter(), time.process_time(), _busy_seconds()
+        start, cpu = time.perf_counter(), time.process_time()
         loss = self._step()
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-        others = (_busy_seconds() - busy - cpu) / (seconds * (os.cpu_count() or 1))
-        return {"seconds": seconds, "cpu_seconds": cpu, "loss": loss, "others": max(others, 0.0)}
+        return {"seconds": seconds, "cpu_seconds": cpu, "loss": loss}
 
     def _prepare(self, cache_path: str | None) -> Answer:
         start = time.perf_counter()
@@ -150,16 +147,6 @@ class _Engine:
             on_ipu = self._name == "paddle_ipu"
             self._step, times = bert_program.prepare(self._config, on_ipu, cache_path)
         return {"times": {"import": imported - start, **times}, **_about()}
-
-
-def _busy_seconds() -> float:
-    """Processor time that all processes of the machine have used; 0 where Linux does not say."""
-    try:
-        with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    except OSError:
-        return 0.0
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _about() -> Answer:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import isa
 from peers import present
-from worker import Answer, Worker, serve
+from worker import DISTURBED, MOST_TURNS, Answer, Worker, serve, wait_for_quiet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,6 +76,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=10, help="turns of each engine (default 10)")
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="of a turn; at least one run (default 1)"
+    )
+    parser.add_argument(
+        "--undisturbed",
+        action="store_true",
+        help=(
+            "on a shared machine: count only turns during which other processes used less than "
+            f"{100 * DISTURBED:.0f} %% of the processors, wait for such times, and make up to "
+            f"{MOST_TURNS} times --rounds to get them (Linux)"
+        ),
     )
     isa.add_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write every number to FILE")
@@ -221,13 +230,20 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str,
                 do="prepare", model=model, batch=int(batch), prefix=prefix,
                 result=str(folder / f"{name}.npy"),
             )  # fmt: skip
-            answers[name]["seconds"] = []
-        for turn in range(arguments.rounds + 1):
+            answers[name] |= {"seconds": [], "turns": 0}
+        most = arguments.rounds * (MOST_TURNS if arguments.undisturbed else 1)
+        for turn in range(most + 1):
             for name, worker in workers.items():
+                if answers[name]["turns"] == arguments.rounds:
+                    continue
                 time.sleep(PAUSE)
+                if arguments.undisturbed:
+                    wait_for_quiet()
                 answer = worker.ask(do="time", seconds=arguments.seconds)
                 answers[name]["avx512"] = answer["avx512"]
-                if turn:  # The first warms up.
+                # The first warms up.
+                if turn and not (arguments.undisturbed and answer["others"] >= DISTURBED):
+                    answers[name]["turns"] += 1
                     answers[name]["seconds"] += answer["seconds"]
         for worker in workers.values():
             worker.close()
@@ -254,9 +270,16 @@ def _table(case: str, answers: dict[str, Answer]) -> str:
         "| engine | runs | p50 ms | p90 ms | rows/s | to the best other | made in s | difference |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    medians = {name: statistics.median(answer["seconds"]) for name, answer in answers.items()}
+    medians = {
+        name: statistics.median(answer["seconds"])
+        for name, answer in answers.items()
+        if answer["seconds"]
+    }
     others = [median for name, median in medians.items() if name != "paddle_ipu"]
     for name, answer in answers.items():
+        if not answer["seconds"]:
+            lines.append(f"| {ENGINES[name][0]} | 0 | no undisturbed turn | | | | | |")
+            continue
         taken = sorted(answer["seconds"])
         p50, p90 = medians[name], taken[min(len(taken) - 1, int(0.9 * len(taken)))]
         ratio = f"{p50 / min(others):.2f}" if others else ""

@@ -21,6 +21,12 @@ import isa
 
 Answer = dict[str, Any]
 
+DISTURBED = 0.05
+"""Share of the processors that other processes use from which on a time does not count."""
+MOST_TURNS = 8
+"""How many times the wanted turns are made to get so many undisturbed ones."""
+_MOMENT = 0.4
+
 # What a shell may have set and an engine would be changed by, beside what `isa.cap` sets or unsets.
 _SETTINGS = (
     "FLAGS_new_executor_serial_run",
@@ -86,17 +92,44 @@ def serve(answer: Callable[..., Answer]) -> None:
 
     Args:
         answer: called with a request's members; each answer also gets the peak of this process's
-            resident memory so far, ``peak_bytes``, and whether it used AVX-512 for the answer in
+            resident memory so far, ``peak_bytes``; the share of the processors that other
+            processes used meanwhile, ``others``; and whether it used AVX-512 for the answer in
             spite of a cap, ``avx512``.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        start = time.monotonic()
+        start, cpu, busy = time.monotonic(), time.process_time(), _busy_seconds()
         result = answer(**json.loads(line))
-        result |= {"peak_bytes": peak_bytes(), "avx512": isa.has_used_avx512(start)}
+        own = time.process_time() - cpu
+        others = (_busy_seconds() - busy - own) / (time.monotonic() - start) / (os.cpu_count() or 1)
+        result |= {
+            "peak_bytes": peak_bytes(),
+            "others": max(others, 0.0),
+            "avx512": isa.has_used_avx512(start),
+        }
         answers.write(json.dumps(result) + "\n")
         answers.flush()
+
+
+def _busy_seconds() -> float:
+    """Processor time that all processes of the machine have used; 0 where Linux does not say."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except OSError:
+        return 0.0
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_quiet(seconds: float = 10.0) -> None:
+    """Returns when no process has used the processors much for a moment, or after so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        busy = _busy_seconds()
+        time.sleep(_MOMENT)
+        if _busy_seconds() - busy < DISTURBED * _MOMENT * (os.cpu_count() or 1):
+            return
 
 
 def peak_bytes() -> int:
