@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import isa
+from worker import NO_CACHE
 
 ROWS, WIDTH = 8, 64
 KINDS = {
@@ -168,7 +169,7 @@ def _measure(engine: str, kind: str, steps: int, arguments: argparse.Namespace) 
     if arguments.training:
         command.append("--training")
     paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
-    settings = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    settings = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **NO_CACHE}
     if engine == "paddle":
         settings["PADDLE_IPU_AUTOLOAD"] = "0"
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import isa
 from bert_config import Config, initial_weights, make_batch
-from worker import peak_bytes
+from worker import NO_CACHE, peak_bytes
 
 KINDS = ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")
 
@@ -99,8 +100,9 @@ def main() -> int:
     print(f"{'kind':14} {'temporary MB':>12} {'peak MB':>9} {'median s':>9}")
     for kind in arguments.kinds:
         child = subprocess.run(
-            [sys.executable, *sys.argv, "--child", kind], capture_output=True, text=True, check=True
-        )
+            [sys.executable, *sys.argv, "--child", kind], env=os.environ | NO_CACHE,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
         found.append(json.loads(child.stdout.splitlines()[-1]))
         row = found[-1]
         print(

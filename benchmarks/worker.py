@@ -27,6 +27,9 @@ MOST_TURNS = 8
 """How many times the wanted turns are made to get so many undisturbed ones."""
 _MOMENT = 0.4
 
+NO_CACHE = {"IPU_CACHE_PATH": ""}
+"""The user's own cache is left out: what is compiled is to be compiled."""
+
 # What a shell may have set and an engine would be changed by, beside what `isa.cap` sets or unsets.
 _SETTINGS = (
     "FLAGS_new_executor_serial_run",
@@ -51,7 +54,7 @@ class Worker:
         environment = {k: v for k, v in os.environ.items() if k not in _SETTINGS}
         root = str(Path(script).resolve().parent.parent)
         paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
-        environment |= {"PYTHONPATH": os.pathsep.join(paths), **settings}
+        environment |= {"PYTHONPATH": os.pathsep.join(paths), **NO_CACHE, **settings}
         self._process = subprocess.Popen(
             [sys.executable, script, *arguments],
             stdin=subprocess.PIPE,
