@@ -50,6 +50,6 @@ def _program(source: Source) -> Iterator[str]:
         return
     for operator in block.ops:
         yield str(operator.type)
-    for variable in block.vars.values():
-        if variable.persistable or variable.is_data:
-            yield f"{variable.name} {variable.shape} {variable.dtype}"
+    fed = (variable for variable in block.vars.values() if variable.is_data)
+    for variable in (*fed, *block.all_parameters()):
+        yield f"{variable.name} {variable.shape} {variable.dtype}"
