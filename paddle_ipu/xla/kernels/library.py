@@ -118,10 +118,10 @@ def version() -> str | None:
     return opened.version if isinstance(opened, _Opened) else None
 
 
-def has_attention() -> bool:
+def has_avx512() -> bool:
     """Whether the kernels of avx512/ can be used here, on this machine."""
     opened = _opened()
-    return isinstance(opened, _Opened) and opened.has_attention
+    return isinstance(opened, _Opened) and opened.has_avx512
 
 
 def why_not() -> str | None:
@@ -230,7 +230,7 @@ def _error(library: ctypes.CDLL) -> str:
 class _Opened:
     library: ctypes.CDLL
     version: str
-    has_attention: bool
+    has_avx512: bool
 
 
 def _library() -> ctypes.CDLL:
@@ -285,7 +285,7 @@ def _opened() -> _Opened | str:
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     onednn_version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-    return _Opened(library, onednn_version, has_attention=bool(attention()))
+    return _Opened(library, onednn_version, has_avx512=bool(attention()))
 
 
 def _onednn() -> Path | None:

@@ -83,7 +83,7 @@ def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
         graph: the PopART graph.
         kept: tensors that are results, or are looked at.
     """
-    if not library.has_attention():
+    if not library.has_avx512():
         return []
     readers = _Readers(needed_tensors(graph, kept))
     candidates = (_attention(node, readers) for node in graph if _is(node, "Softmax"))

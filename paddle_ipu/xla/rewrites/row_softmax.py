@@ -33,7 +33,7 @@ class FuseSoftmax:
 
     def run(self, program: InferenceGraph, /) -> bool:
         """Nothing where the kernel cannot be used, or softmax is unstable, as its is not."""
-        if not program.allows_kernels or program.unstable_softmax or not library.has_attention():
+        if not program.allows_kernels or program.unstable_softmax or not library.has_avx512():
             return False
         specs = {node: _spec(node) for node in program.graph if _is_softmax(node)}
         supported = {node: spec for node, spec in specs.items() if spec is not None}

@@ -17,7 +17,7 @@ from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides, attended
 Array = np.ndarray[Any, Any]
 
 pytestmark = pytest.mark.skipif(
-    not library.has_attention(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
+    not library.has_avx512(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
 )
 
 

@@ -304,3 +304,17 @@ def test_results_are_those_of_xla_and_follow_new_weights(made: Made, by_xla: Mad
 )
 def test_checks_and_replicas_have_xlas_own(options: dict[str, Any]) -> None:
     assert not Made(**options).fused
+
+
+@pytest.mark.parametrize(
+    ("row", "has_avx512", "fused"), [(2816, False, 1), (3072, False, 0), (3072, True, 1)]
+)
+def test_xla_has_products_of_long_rows_where_onednn_has_avx2_only(
+    row: int, has_avx512: bool, fused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "has_avx512", lambda: has_avx512)
+    builder = popart.Builder(opsets={"ai.onnx": 11})
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [4, row]))
+    weights = builder.addInitializedInputTensor(np.ones([row, 32], np.float32))
+    session = session_of(builder, [builder.aiOnnx.matmul([x, weights])])
+    assert len(session._executable.program.layouts.fused) == fused

@@ -21,7 +21,7 @@ from tests.unit.xla.inference_sessions import XLAS_OWN, chosen, run, session_of
 Array = np.ndarray[Any, Any]
 
 pytestmark = pytest.mark.skipif(
-    not library.has_attention(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
+    not library.has_avx512(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
 )
 
 LARGE = 600_000
