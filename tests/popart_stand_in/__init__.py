@@ -123,7 +123,7 @@ class DeviceManager(Recorded):
         return DeviceInfo(ENUMS["DeviceType"].Ipu, numIpus, 1472)
 
 
-Arrays = dict[str, np.ndarray]  # type: ignore[type-arg]
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def _need_contiguous(arrays: Arrays, kind: str) -> None:
@@ -301,7 +301,8 @@ class _Session(Recorded):
                     f"Unexpected number of input elements for Tensor {name}. Expected "
                     f"{factor * int(np.prod(shape))}, but received {array.size}."
                 )
-            if array.dtype != dtype and (array.dtype, dtype) != (np.int64, np.int32):
+            narrowed = array.dtype == np.int64 and dtype == np.int32
+            if array.dtype != dtype and not narrowed:
                 raise popart_runtime_error(
                     f"Type discrepancy for tensor {name}. User provided : {array.dtype} and "
                     f"expected : {dtype}."
@@ -380,6 +381,7 @@ class TrainingSession(_Session):
         pass
 
 
+_class: type[Recorded]
 for _class in (DeviceInfo, DeviceManager, IStepIO, IWeightsIO, PyStepIO, PyWeightsIO):
     bind(_class)
 for _class in (InferenceSession, TrainingSession):

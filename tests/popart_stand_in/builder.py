@@ -271,11 +271,15 @@ class Builder(Recorded):
         if untyped:
             self._infos.update(dict.fromkeys(outputs))
         elif schema is not None:
-            plain = {name: item.default for name, item in schema.attributes.items()}
-            plain = {name: value for name, value in plain.items() if value is not None}
+            plain: dict[str, object] = {
+                name: item.default
+                for name, item in schema.attributes.items()
+                if item.default is not None
+            }
             plain.update(attributes)
-            if isinstance(plain.get("value"), onnx.TensorProto):
-                array = onnx.numpy_helper.to_array(plain["value"])
+            tensor = plain.get("value")
+            if isinstance(tensor, onnx.TensorProto):
+                array = onnx.numpy_helper.to_array(tensor)
                 plain["value"] = _Constant(array)
                 if op_type == "Constant":
                     self._values[outputs[0]] = array
@@ -324,7 +328,7 @@ class Builder(Recorded):
 
     def addInitializedInputTensor(
         self,
-        initVal: np.ndarray,  # type: ignore[type-arg]
+        initVal: np.ndarray[Any, Any],
         variableSettings: VariableSettings | None = None,
         debugContext: str | DebugContext = "",
     ) -> str:
@@ -553,7 +557,7 @@ class Builder(Recorded):
         return model
 
     def getModelProto(self) -> bytes:
-        return self._proto().SerializeToString()
+        return bytes(self._proto().SerializeToString())
 
     def saveModelProto(self, filename: str) -> None:
         Path(filename).write_bytes(self._proto().SerializeToString())
@@ -592,7 +596,7 @@ class VariableSettings(Recorded):
 class _Constant(NamedTuple):
     """What shape inference reads of a tensor attribute."""
 
-    array: np.ndarray[Any, Any]
+    array: np.ndarray[tuple[int, ...], np.dtype[Any]]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ _ATOMS: dict[str, Callable[[Any], bool]] = {
     "DebugContext": lambda value: isinstance(value, (str, NAMES["DebugContext"])),
     "ProfileValue": lambda value: isinstance(value, str),
     "int": lambda value: isinstance(value, (int, np.integer)),
-    "uint": lambda value: isinstance(value, (int, np.integer)) and value >= 0,
+    "uint": lambda value: isinstance(value, (int, np.integer)) and bool(value >= 0),
     "float": lambda value: isinstance(value, (int, float, np.number)),
     # Whatever has a truth of its own, as numbers have.
     "bool": lambda value: value is None or isinstance(value, (int, float, np.bool_, np.number)),
@@ -167,7 +167,8 @@ def bind(cls: type, *entries: Entry) -> type:
         entries: of the table, the later before the earlier; that of its name by default.
     """
     given = entries or (module_table().classes[cls.__name__],)
-    methods, static = {}, set()
+    methods: dict[str, list[Form]] = {}
+    static: set[str] = set()
     for entry in given:
         methods |= entry.methods
         static |= entry.static

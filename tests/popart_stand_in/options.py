@@ -114,6 +114,7 @@ class InputShapeInfo(Recorded):
         return id in self._infos
 
 
+_class: type[Recorded]
 for _class in (AnchorReturnType, DataFlow, InputShapeInfo):
     bind(_class)
 
