@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Does what was asked for; returns the exit code."""
     folders = (os.environ.get(name) for name in _VARIABLES)
-    folder = arguments.folder or next(filter(None, folders), str(default_folder()))
     try:
+        folder = arguments.folder or next(filter(None, folders), "") or str(default_folder())
         if not os.path.isdir(os.path.expanduser(folder)):
             raise CacheError(f"there is no folder {folder}")
         # Its package imports JAX.

@@ -5,10 +5,8 @@ It brings JAX: a compilation imports it before all else, which then comes while 
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
-from pathlib import Path
 
 from paddle_ipu.compiler.program_likeness import likeness
 from paddle_ipu.compiler.source import Source
@@ -20,6 +18,9 @@ from paddle_ipu.xla.step.early_load import EarlyLoad
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 
 _LOG = logging.getLogger("paddle_ipu")
+
+_told: set[str] = set()
+"""Why there is no folder, as far as it was said."""
 
 
 def cache_folder(values: StrategyValues) -> str | None:
@@ -39,15 +40,13 @@ def cache_folder(values: StrategyValues) -> str | None:
         return str(values["cache_path"]) if values["enable_engine_caching"] else None
     if named is not None or target_selection.choice()[0] != "model":
         return None
-    return _usable(default_folder())
-
-
-@functools.cache
-def _usable(folder: Path) -> str | None:
     try:
+        folder = default_folder()
         ExecutableCache(folder)
     except CacheError as error:
-        _LOG.info("Compiled programs are not kept: %s", error)
+        if str(error) not in _told:
+            _told.add(str(error))
+            _LOG.info("Compiled programs are not kept: %s", error)
         return None
     return str(folder)
 
@@ -66,6 +65,8 @@ def begin_to_load(source: Source, cache: str | None) -> EarlyLoad | None:
         # Instances have to join before JAX makes its devices.
         or values["enable_distributed_replicated_graphs"]
         or target_selection.choice()[0] != "model"
+        # Whoever reads them says what is wrong.
+        or not all(isinstance(names, list | tuple) for names in (source.feeds, source.fetches))
     ):
         return None
     return EarlyLoad(cache, likeness(source))

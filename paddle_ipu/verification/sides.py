@@ -141,6 +141,9 @@ class Ipu:
         strategy = (for_one_micro_batch if one_micro_batch else copied)(case.strategy)
         if not case.on_cpu:
             strategy.set_options({"random_seed": (case.seed + micro_batch) % 2**64})
+        if "enable_engine_caching" not in strategy._ipu_strategy.snapshot().explicit:
+            # Nobody compiles these programs again.
+            strategy.set_options({"enable_engine_caching": False})
         if precision != AS_COMPILED:
             strategy.set_precision_config(enable_fp16=precision == IN_HALF)
         program = case.copy.program

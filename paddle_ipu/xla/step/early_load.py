@@ -40,7 +40,9 @@ class EarlyLoad:
         self._likeness = likeness
         self._key = ""
         self._traced: Future[str] = Future()
-        self._loaded: Future[StoredExecutable | None] = Future()
+        self._loaded: StoredExecutable | None = None
+        self._is_done = threading.Event()
+        self._is_closed = False
         threading.Thread(target=self._run, name="paddle_ipu loads").start()
 
     def _run(self) -> None:
@@ -61,7 +63,10 @@ class EarlyLoad:
         finally:
             if not self._traced.done():
                 self._traced.set_result("")
-            self._loaded.set_result(loaded)
+            self._loaded = loaded
+            if self._is_closed:
+                self._loaded = None
+            self._is_done.set()
 
     def take(
         self, traced: str, trees: tuple[Any, Any], devices: Sequence[Any]
@@ -75,8 +80,14 @@ class EarlyLoad:
         """
         if self._traced.result() != traced or list(devices) != jax.local_devices()[:1]:
             return None
-        loaded = self._loaded.result()
+        self._is_done.wait()
+        loaded = self._loaded
         return loaded if loaded is not None and loaded.trees == trees else None
+
+    def close(self) -> None:
+        """Drops what was loaded: it was taken, or is another program's."""
+        self._is_closed = True
+        self._loaded = None
 
     def remember(self, traced: str) -> None:
         """Has the next program of this look begin with the executable of a traced step."""

@@ -321,6 +321,8 @@ class Executable:
         self._cache_path = cache_path
         with self._integers():
             self._compiled = self._obtain(self._step, early)
+        if early is not None:
+            early.close()
         self._traced = None
         if not is_left_alone("trim"):
             process.give_back_unused()

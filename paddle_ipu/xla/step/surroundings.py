@@ -33,6 +33,7 @@ def surroundings() -> list[tuple[str, Any]]:
         ("jax", jax.__version__),
         ("numpy", np.__version__),
         ("installed", _versions()),
+        ("kernels", _kernels()),
         ("backend", jax.default_backend()),
         ("device", (device.device_kind, device.client.platform_version)),
         ("machine", (platform.machine(), _processor())),
@@ -56,6 +57,14 @@ def _versions() -> dict[str, str]:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return versions
+
+
+@functools.cache
+def _kernels() -> str:
+    """A digest of the compiled kernels, which executables call by name."""
+    folder = Path(paddle_ipu.__file__).parent / "xla" / "kernels"
+    found = sorted(folder.glob("_kernels*.so"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 
 
 def _processor() -> tuple[str, ...]:

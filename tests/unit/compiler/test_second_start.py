@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import paddle
 import pytest
 
+import paddle_ipu
 from paddle_ipu.compiler import engine_caching
 from paddle_ipu.compiler.engine_caching import cache_folder
 from paddle_ipu.compiler.program_likeness import likeness
 from paddle_ipu.compiler.source import Source
+from paddle_ipu.errors import InvalidProgramError
 from paddle_ipu.options.cache_folder import default_folder
 from paddle_ipu.options.strategy import CoreIpuStrategy
 from paddle_ipu.xla.step import early_load
 from paddle_ipu.xla.step.early_load import EarlyLoad
+from paddle_ipu.xla.step.stored_executable import StoredExecutable
 from tests.journeys.training.side_by_side import build, mlp, pair, rows
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,7 +35,7 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder of caches, with nothing said of any other."""
     monkeypatch.delenv("IPU_CACHE_PATH")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    engine_caching._usable.cache_clear()
+    monkeypatch.setattr(engine_caching, "_told", set())
     return tmp_path
 
 
@@ -71,6 +77,17 @@ def test_the_folder_of_caches_is_in_the_home_where_xdgs_variable_names_none(
     monkeypatch.setenv("XDG_CACHE_HOME", given)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "paddle_ipu"
+
+
+def test_a_user_without_a_home_has_no_cache(
+    caches: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    # What a user without an entry in the table of users gets.
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    caplog.set_level("INFO", "paddle_ipu")
+    assert cache_folder(_values()) is None
+    assert "this user has no home folder for compiled programs; name a folder by" in caplog.text
 
 
 def test_a_folder_that_others_can_write_is_one_line_and_no_cache(
@@ -167,6 +184,48 @@ def test_another_program_of_the_same_look_gets_its_own_executable(
         both = pair(build(make), is_training=False)
         np.testing.assert_array_equal(both.on_ipu({"x": x})[0], expected[name])
     assert taken == [False, False, True, False, False]
+
+
+@pytest.mark.usefixtures("static_mode")
+@pytest.mark.parametrize(("feeds", "fetches"), [(None, ["y"]), (["x"], None)])
+def test_wrong_lists_are_told_as_without_a_cache(caches: Path, feeds: Any, fetches: Any) -> None:
+    compiler = paddle.static.IpuCompiledProgram(_program(4))
+    with pytest.raises(InvalidProgramError, match="_list must be a list of names or variables"):
+        compiler.compile(feeds, fetches)
+
+
+@pytest.mark.usefixtures("static_mode")
+def test_programs_of_a_comparison_are_not_kept(caches: Path) -> None:
+    built = mlp(lambda rate: paddle.optimizer.SGD(rate))
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(num_ipus=1, is_training=True, micro_batch_size=4)
+    paddle.static.Executor(paddle.CPUPlace()).run(built.startup)
+    feed = rows(4, 0)
+    paddle_ipu.verify(built.main, feed=feed, fetch_list=built.fetches, ipu_strategy=strategy)
+    assert not list(caches.glob("paddle_ipu/*.ipuexe"))
+
+
+def test_what_is_not_taken_is_dropped(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[weakref.ref[StoredExecutable]] = []
+
+    class Loaded(StoredExecutable):
+        __slots__ = ("__weakref__",)
+
+    def load(*_: object) -> StoredExecutable:
+        loaded = Loaded(None, 0, b"", (None, None))  # type: ignore[arg-type]
+        kept.append(weakref.ref(loaded))
+        return loaded
+
+    monkeypatch.setattr(early_load, "load_as_described", load)
+    folder = str(caches / "paddle_ipu")
+    early = EarlyLoad(folder, "a look")
+    early.remember("0" * 64)
+    again = EarlyLoad(folder, "a look")
+    devices = jax.local_devices()[:1]
+    assert again.take("0" * 64, (None, None), devices) is kept[0]()
+    again.close()
+    assert kept[0]() is None
+    assert again.take("0" * 64, (None, None), devices) is None
 
 
 def test_an_error_while_loading_early_is_met_again_by_who_compiles(
