@@ -58,6 +58,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         import paddle
 
         paddle.disable_signal_handler()
+        _make_zeros()
         # One that is enabled does not take the signals again.
         faulthandler.disable()
         faulthandler.enable(session.config.stash[_STDERR])
@@ -73,6 +74,23 @@ def graphcores(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setenv("PADDLE_IPU_DEVICE", "sdk")
     monkeypatch.delenv("POPLAR_IPUMODEL", raising=False)
     return made
+
+
+def _make_zeros() -> None:
+    """Has Paddle's attributes of 0 be 0.0 in every order of tests.
+
+    Paddle 3 keeps one attribute for 0.0 and -0.0, which is the first that a process makes.
+    """
+    import paddle
+    from paddle.nn import functional
+
+    paddle.enable_static()
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.full([1], 0.0)
+        paddle.scale(x, bias=0.0)
+        functional.leaky_relu(x, 0.0)
+        functional.softplus(x, 0.0)
+    paddle.disable_static()
 
 
 @pytest.fixture(scope="session")
