@@ -13,7 +13,7 @@ PYTEST = -m pytest -n $(TEST_PROCESSES)
 unexport PYTHONDONTWRITEBYTECODE
 
 # What an environment is made again for.
-BUILT_FROM = pyproject.toml setup.py $(wildcard $(addprefix paddle_ipu/xla/kernels/,*.cc *.h */*.cc */*.h))
+BUILT_FROM = pyproject.toml setup.py $(wildcard $(addprefix paddle_ipu/xla/kernels/,*.cc *.h */*.cc */*.h */*.inc))
 
 # `make test ISA=AVX2` runs everything as on a processor that has no more: XLA, oneDNN and our own
 # kernels (which obey oneDNN's variable), and MKL in Paddle's executor.

@@ -79,7 +79,7 @@ FOLDER = "paddle_ipu/xla/kernels"
 KERNELS = Extension(
     "paddle_ipu.xla.kernels._kernels",
     sorted(map(str, Path(FOLDER).rglob("*.cc"))),
-    depends=sorted(map(str, Path(FOLDER).rglob("*.h"))),
+    depends=[str(p) for end in ("*.h", "*.inc") for p in sorted(Path(FOLDER).rglob(end))],
     include_dirs=[FOLDER],
     extra_compile_args=["-std=c++17", "-O2"],
     libraries=["dl", "pthread"],

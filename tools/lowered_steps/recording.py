@@ -133,7 +133,7 @@ def _unpack(_spec: _Spec, array: npt.ArrayLike, shape: tuple[int, ...]) -> Array
 _FORCED: Mapping[str, Kernel] = {
     "version": lambda: "0.0.0",
     "why_not": lambda: None,
-    "has_avx512": lambda: True,
+    "lanes": lambda: 16,
     "threads": lambda: 2,
     "packed": lambda spec: math.prod(spec.weights_shape),
     "are_alike": lambda spec, other: spec.weights_shape == other.weights_shape,

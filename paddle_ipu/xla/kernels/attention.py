@@ -1,4 +1,4 @@
-"""Attention by the kernel of ``avx512/attention.cc``, as a JAX function."""
+"""Attention by the kernel of ``simd/attention.inc``, as a JAX function."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class AttentionSpec:
         mask: strides of the mask: of an example, a head, a row and a column, each possibly 0; None
             without a mask.
         threads: how many of XLA's threads may share the work.
+        lanes: floats of a vector of the kernel: 16 with AVX-512, 8 with AVX2.
         scale: factor on the scores, before the mask is added.
         gain: factor on the result.
         offsets: elements in front of Q, K and V in their arrays.
@@ -50,19 +51,20 @@ class AttentionSpec:
     result: Strides
     mask: tuple[int, int, int, int] | None
     threads: int
+    lanes: int
     scale: float
     gain: float = 1.0
     offsets: Strides = (0, 0, 0)
 
     @property
     def numbers(self) -> np.ndarray[Any, Any]:
-        """int64 [29], as the kernel reads it; the last two are the bits of `scale` and `gain`."""
+        """int64 [30], as the kernel reads it; the last two are the bits of `scale` and `gain`."""
         sizes = astuple(self)[:6]
         strides = (*self.query, *self.key, *self.value, *self.result)
         mask = (0, 0, 0, 0, 0) if self.mask is None else (1, *self.mask)
         factors = struct.unpack("2q", struct.pack("2d", self.scale, self.gain))
         return np.asarray(
-            [*sizes, *strides, *self.offsets, *mask, self.threads, *factors], np.int64
+            [*sizes, *strides, *self.offsets, *mask, self.threads, self.lanes, *factors], np.int64
         )
 
 

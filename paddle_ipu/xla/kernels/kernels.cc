@@ -1,16 +1,13 @@
-// The library's entry points: custom calls for XLA (convolutions by constant weights, attention, softmax), and C
+// The library's entry points: custom calls for XLA (convolutions by constant weights, attention), and C
 // functions for library.py (open oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
 // the layout of the kernel.
 
-#include "avx512/attention.h"
 #include "onednn/direct.h"
 #include "threads/parts.h"
-#include "avx512/products.h"
-#include "avx512/softmax.h"
-#include "avx512/winograd.h"
+#include "simd/simd.h"
 #include "xla_ffi.h"
 
 #include <algorithm>
@@ -30,9 +27,12 @@ using Key = std::array<int64_t, kNumbers>;
 std::mutex guard;
 
 std::unique_ptr<Plan> make_plan(const Spec& spec) {
-  if (auto found = make_winograd(spec)) return found;
-  if (auto found = make_product(spec)) return found;
-  return make_direct(spec);
+  if (spec.lanes == 0) return make_direct(spec);
+  const simd::Kernels* own = simd::kernels(spec.lanes);
+  if (own == nullptr) throw std::runtime_error("vectors that this processor does not have");
+  auto found = own->make_winograd(spec);
+  if (found == nullptr) throw std::runtime_error("a convolution that Winograd's algorithm does not do");
+  return found;
 }
 
 // The plan of a spec, made once. It raises std::runtime_error where there is no fast implementation.
@@ -107,11 +107,13 @@ xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
 
 xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   const int64_t* numbers = numbers_of(call, kAttentionNumbers);
-  if (numbers == nullptr || !has_attention()) {
-    return error_of(call, xla_ffi::kInvalidArgument, "attention: no spec, or no AVX-512");
-  }
+  if (numbers == nullptr) return error_of(call, xla_ffi::kInvalidArgument, "attention: no spec");
   AttentionSpec spec;
   std::memcpy(&spec, numbers, sizeof spec);
+  const simd::Kernels* kernels = simd::kernels(spec.lanes);
+  if (kernels == nullptr) {
+    return error_of(call, xla_ffi::kInvalidArgument, "attention: vectors that this processor does not have");
+  }
   const xla_ffi::Buffers& given = call.arguments;
   if (given.count != 3 + spec.has_mask || call.results.count != 1) {
     return error_of(call, xla_ffi::kInvalidArgument, "attention: arguments that do not fit its spec");
@@ -129,40 +131,11 @@ xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
   }
   const AttentionBuffers buffers = {data(given, 0), data(given, 1), data(given, 2),
                                     spec.has_mask ? data(given, 3) : nullptr, data(call.results, 0)};
-  const int64_t parts = attention_parts(spec);
+  const int64_t parts = kernels->attention_parts(spec);
   const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
   const bool ran =
-      take_parts(call, parts, threads, [spec, buffers](int64_t part) { attend(spec, part, buffers); });
+      take_parts(call, parts, threads, [kernels, spec, buffers](int64_t part) { kernels->attend(spec, part, buffers); });
   return ran ? nullptr : error_of(call, xla_ffi::kInternal, "attention could not run");
-}
-
-xla_ffi::Error* run_softmax(const xla_ffi::Call& call) {
-  const int64_t* numbers = numbers_of(call, kSoftmaxNumbers);
-  if (numbers == nullptr || !has_attention()) {
-    return error_of(call, xla_ffi::kInvalidArgument, "softmax: no spec, or no AVX-512");
-  }
-  SoftmaxSpec spec;
-  std::memcpy(&spec, numbers, sizeof spec);
-  const xla_ffi::Buffers &given = call.arguments, &made = call.results;
-  const int64_t elements = spec.rows * spec.columns;
-  if (given.count != 1 || made.count != 1 || size(buffer(given, 0)) != elements || size(buffer(made, 0)) != elements) {
-    return error_of(call, xla_ffi::kInvalidArgument, "softmax: arrays that do not fit its spec");
-  }
-  const float* x = data(given, 0);
-  float* result = data(made, 0);
-  const int64_t most = std::max<int64_t>(1, std::min(spec.rows, spec.threads));
-  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, most);
-  // Without threads there is nothing to cut.
-  if (threads == 1) {
-    take_softmax(spec, 0, spec.rows, x, result);
-    return nullptr;
-  }
-  // Four parts for each thread, since threads are not equally fast.
-  const int64_t parts = std::min(spec.rows, 4 * threads);
-  const bool ran = take_parts(call, parts, threads, [=](int64_t part) {
-    take_softmax(spec, spec.rows * part / parts, spec.rows * (part + 1) / parts, x, result);
-  });
-  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "softmax could not run");
 }
 
 thread_local std::string last_error;
@@ -235,16 +208,13 @@ int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int
 // the addend's memory.
 xla_ffi::Error* paddle_ipu_onednn_convolution(xla_ffi::Call* call) { return answer(*call, run_convolution); }
 
-// How many numbers attention's spec has; 0 where this machine lacks what its kernel needs.
-int paddle_ipu_attention_numbers() { return has_attention() ? kAttentionNumbers : 0; }
+// How many numbers attention's spec has.
+int paddle_ipu_attention_numbers() { return kAttentionNumbers; }
+
+// Floats of the longest vector of the kernels in simd/ that may be used here; 0 for none.
+int paddle_ipu_lanes() { return simd::lanes(); }
 
 // XLA's custom call: Q, K, V and, where there is one, the mask.
 xla_ffi::Error* paddle_ipu_attention(xla_ffi::Call* call) { return answer(*call, run_attention); }
-
-// How many numbers softmax's spec has.
-int paddle_ipu_softmax_numbers() { return kSoftmaxNumbers; }
-
-// XLA's custom call: x.
-xla_ffi::Error* paddle_ipu_softmax(xla_ffi::Call* call) { return answer(*call, run_softmax); }
 
 }  // extern "C"

@@ -33,16 +33,10 @@ _EXACT_INTEGERS = 1 << 24
 
 _TARGET = "paddle_ipu_onednn_convolution"
 ATTENTION_TARGET = "paddle_ipu_attention"
-"""The name under which XLA knows the kernel of avx512/attention.cc."""
+"""The name under which XLA knows the kernel of simd/attention.inc."""
 
-ATTENTION_NUMBERS = 29
+ATTENTION_NUMBERS = 30
 """How many int64 numbers an AttentionSpec is."""
-
-SOFTMAX_TARGET = "paddle_ipu_softmax"
-"""The name under which XLA knows the kernel of avx512/softmax.cc."""
-
-SOFTMAX_NUMBERS = 3
-"""How many int64 numbers a SoftmaxSpec is."""
 
 Array = np.ndarray[Any, Any]
 
@@ -64,6 +58,8 @@ class Spec:
         has_bias: 1 where a bias [results] is added.
         has_addend: 1 where an array of the result's shape is added.
         parts: how many of XLA's threads may share it.
+        lanes: floats of a vector of the kernel of ours that computes it, by Winograd's algorithm; 0
+            for oneDNN.
     """
 
     images: int
@@ -86,10 +82,11 @@ class Spec:
     has_bias: int
     has_addend: int
     parts: int
+    lanes: int = 0
 
     @property
     def numbers(self) -> Array:
-        """int64 [20]."""
+        """int64 [21]."""
         return np.asarray(astuple(self), np.int64)
 
     @property
@@ -108,7 +105,7 @@ class Spec:
 
 
 def threads() -> int:
-    """How many of XLA's threads share a convolution, attention or softmax."""
+    """How many of XLA's threads share a convolution or attention."""
     return len(os.sched_getaffinity(0))
 
 
@@ -118,10 +115,14 @@ def version() -> str | None:
     return opened.version if isinstance(opened, _Opened) else None
 
 
-def has_avx512() -> bool:
-    """Whether the kernels of avx512/ can be used here, on this machine."""
+def lanes() -> int:
+    """Floats of the longest vector of our kernels that may be used here.
+
+    16 with AVX-512, 8 with AVX2, 0 where there is neither or no library. `ONEDNN_MAX_CPU_ISA`,
+    which caps oneDNN's kernels, caps these too.
+    """
     opened = _opened()
-    return isinstance(opened, _Opened) and opened.has_avx512
+    return opened.lanes if isinstance(opened, _Opened) else 0
 
 
 def why_not() -> str | None:
@@ -133,7 +134,7 @@ def why_not() -> str | None:
 def packed(spec: Spec) -> int | None:
     """How many floats the weights of `spec` are in the layout of its kernel.
 
-    None where oneDNN cannot be used, or there is no fast kernel.
+    None where the kernels cannot be used, or the way is none for this convolution.
     """
     opened = _opened()
     if not isinstance(opened, _Opened):
@@ -230,7 +231,7 @@ def _error(library: ctypes.CDLL) -> str:
 class _Opened:
     library: ctypes.CDLL
     version: str
-    has_avx512: bool
+    lanes: int
 
 
 def _library() -> ctypes.CDLL:
@@ -258,14 +259,11 @@ def _opened() -> _Opened | str:
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
-    softmax = getattr(library, "paddle_ipu_softmax_numbers", None)
     if (
         numbers is None
         or numbers() != len(fields(Spec))
         or attention is None
-        or attention() not in (0, ATTENTION_NUMBERS)
-        or softmax is None
-        or softmax() != SOFTMAX_NUMBERS
+        or attention() != ATTENTION_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
@@ -279,13 +277,12 @@ def _opened() -> _Opened | str:
     functions = {
         _TARGET: library.paddle_ipu_onednn_convolution,
         ATTENTION_TARGET: library.paddle_ipu_attention,
-        SOFTMAX_TARGET: library.paddle_ipu_softmax,
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     onednn_version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-    return _Opened(library, onednn_version, has_avx512=bool(attention()))
+    return _Opened(library, onednn_version, int(library.paddle_ipu_lanes()))
 
 
 def _onednn() -> Path | None:

@@ -11,7 +11,7 @@
 struct Spec {
   int64_t images, channels, height, width, results, groups, kernel_height, kernel_width;
   int64_t stride_y, stride_x, gap_y, gap_x, top, left, bottom, right;
-  int64_t activation, has_bias, has_addend, parts;
+  int64_t activation, has_bias, has_addend, parts, lanes;
 
   int64_t result_height() const {
     return (height + top + bottom - (kernel_height - 1) * gap_y - 1) / stride_y + 1;

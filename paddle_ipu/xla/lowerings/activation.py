@@ -20,7 +20,7 @@ Function = Callable[[jax.Array], jax.Array]
 
 @jax.custom_jvp
 def _relu(x: jax.Array) -> jax.Array:
-    # NaN becomes 0, as in Paddle's kernel, oneDNN's and the one of kernels/avx512.
+    # NaN becomes 0, as in Paddle's kernel, oneDNN's and those of kernels/simd.
     return jnp.where(x > 0, x, jnp.zeros_like(x))
 
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, attended
-from paddle_ipu.xla.kernels.softmax import SoftmaxSpec, softmax_of
 from paddle_ipu.xla.lowerings.arrays import Inputs, optional_input
 from paddle_ipu.xla.lowerings.registry import REWRITTEN, Attributes, LoweringContext, lowering
 
@@ -45,13 +44,6 @@ def product(context: LoweringContext, inputs: Inputs, attributes: Attributes) ->
         None if addend is None else jnp.reshape(addend, spec.shape),
     )
     return out.reshape(*x.shape[:-1], spec.results)
-
-
-@lowering(REWRITTEN, "Softmax")
-def softmax(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
-    """Softmax of each of the rows into which the attribute ``spec`` divides the only input."""
-    spec: SoftmaxSpec = attributes["spec"]
-    return softmax_of(spec, jnp.asarray(inputs[0]))
 
 
 @lowering(REWRITTEN, "Attention")

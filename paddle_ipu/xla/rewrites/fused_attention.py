@@ -1,7 +1,7 @@
 """Fuses attention, gain softmax(scale Q Kᵀ + mask) V, into one operator with a kernel of its own.
 
 XLA writes the scores of all heads to memory between two products, and Q, K, V and the result once
-more with rows and heads exchanged. The kernel of ``kernels/avx512/attention.cc`` reads and writes
+more with rows and heads exchanged. The kernel of ``kernels/simd/attention.inc`` reads and writes
 them where they stand, and keeps the scores near the core.
 """
 
@@ -83,7 +83,7 @@ def fuse(graph: ir.Graph, kept: Collection[str]) -> list[FusedAttention]:
         graph: the PopART graph.
         kept: tensors that are results, or are looked at.
     """
-    if not library.has_avx512():
+    if not library.lanes():
         return []
     readers = _Readers(needed_tensors(graph, kept))
     candidates = (_attention(node, readers) for node in graph if _is(node, "Softmax"))
@@ -234,6 +234,7 @@ def _fused(
         offsets=(query.offset, key.offset, value.offset),
         mask=None if masked is None else (*_three(masked[:-1]), masked[-1]),
         threads=library.threads(),
+        lanes=library.lanes(),
         scale=factors[0] * query.factor * key.factor,
         gain=factors[1] * value.factor,
     )

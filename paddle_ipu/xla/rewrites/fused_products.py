@@ -1,8 +1,8 @@
-"""Products by constant weights and what follows each of them at once, to be done by oneDNN.
+"""Products by constant weights and what follows each of them at once, done by a kernel.
 
 A convolution or a matrix product, its bias or folded norm, an addition and an activation are
-several passes over memory for XLA and one for oneDNN, which also keeps the weights in a layout of
-its own. ``kernels/`` has the calls.
+several passes over memory for XLA and one for oneDNN or a kernel of our own, which also keep the
+weights in a layout of their own. ``kernels/`` has the calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.kernels import library
+from paddle_ipu.xla.kernels import library, ways
 from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
@@ -31,10 +31,6 @@ _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
     ("ai.graphcore", "Gelu"),
 }
-_LEAST_WEIGHTS = 1 << 16
-"""A matrix of fewer elements is multiplied sooner than a custom call has begun."""
-_LONGEST_ROW_IN_AVX2 = 2816
-"""Where more is added up for an element, oneDNN 3.6 falls to a third of its rate with AVX2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +134,13 @@ class _Search:
         chain = _Chain(node.outputs[0], None if own is None else str(own.name))
         while self._goes_on(chain, axis):
             pass
-        spec = replace(
-            work,
-            activation=chain.activation,
-            has_bias=int(chain.bias is not None),
-            has_addend=int(chain.addend is not None),
+        spec = ways.fastest(
+            replace(
+                work,
+                activation=chain.activation,
+                has_bias=int(chain.bias is not None),
+                has_addend=int(chain.addend is not None),
+            )
         )
         packed = library.packed(spec)
         if packed is None:
@@ -229,9 +227,7 @@ def _product(node: ir.Node) -> Spec | None:
     """The work of a MatMul by a matrix: a convolution of rows by kernels of one element."""
     x, kernel = static_dims(node.inputs[0]), static_dims(node.inputs[1])
     rows = math.prod(x[:-1])
-    if len(x) < 2 or len(kernel) != 2 or not rows or math.prod(kernel) < _LEAST_WEIGHTS:
-        return None
-    if kernel[0] > _LONGEST_ROW_IN_AVX2 and not library.has_avx512():
+    if len(x) < 2 or len(kernel) != 2 or ways.is_xlas(rows, *kernel):
         return None
     return Spec(
         1, kernel[0], rows, 1, kernel[1], 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0,

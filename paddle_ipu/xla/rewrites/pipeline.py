@@ -11,7 +11,6 @@ from paddle_ipu.passes.pass_base import OrderedPass, in_order, run_passes
 from paddle_ipu.xla.rewrites.fused_attention import FuseAttention
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.replacement import copied
-from paddle_ipu.xla.rewrites.row_softmax import FuseSoftmax
 from paddle_ipu.xla.rewrites.slice_pushdown import PushSlices
 from paddle_ipu.xla.rewrites.weight_passes import FoldNorms, FuseProducts, TransposeKernels
 
@@ -20,7 +19,6 @@ PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
     TransposeKernels(),
     FoldNorms(),
     FuseAttention(),
-    FuseSoftmax(),
     FuseProducts(),
 )
 

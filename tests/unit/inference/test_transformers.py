@@ -29,4 +29,4 @@ def test_results_are_those_of_paddles_predictor(
     (compiled,) = predictor._model._programs.values()
     graph = compiled.backend.session._executable.program.graph
     done = [node.op_type for node in graph].count("Attention")
-    assert done == (attentions if library.has_avx512() else 0)
+    assert done == (attentions if library.lanes() else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,19 @@ from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides, attended
 
 Array = np.ndarray[Any, Any]
 
+VECTORS = [lanes for lanes in (8, 16) if lanes <= library.lanes()]
+
 pytestmark = pytest.mark.skipif(
-    not library.has_avx512(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
+    not VECTORS, reason=f"no kernel here: {library.why_not() or 'no AVX2'}"
 )
+
+
+@pytest.fixture(scope="module", autouse=True, params=VECTORS or [8])
+def _lanes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each length of vectors that this processor has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "lanes", lambda: request.param)
+        yield
 
 
 def _strides(heads: int, rows: int, width: int, by_row: bool) -> Strides:
@@ -37,7 +48,7 @@ def _spec(
         key=_strides(heads, columns, depth, by_row),
         value=_strides(heads, columns, width, by_row),
         result=_strides(heads, rows, width, by_row),
-        mask=None, threads=threads, scale=scale,
+        mask=None, threads=threads, lanes=library.lanes(), scale=scale,
     )  # fmt: skip
 
 

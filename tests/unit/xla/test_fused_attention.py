@@ -16,7 +16,7 @@ from tests.unit.xla.inference_sessions import XLAS_OWN, run, session_of
 Array = np.ndarray[Any, Any]
 
 pytestmark = pytest.mark.skipif(
-    not library.has_avx512(), reason=f"no kernel here: {library.why_not() or 'no AVX-512'}"
+    not library.lanes(), reason=f"no kernel here: {library.why_not() or 'no AVX2'}"
 )
 
 BATCH, HEADS, ROWS, DEPTH = 2, 3, 6, 8
@@ -279,7 +279,7 @@ def test_attention_is_found_and_the_same(name: str, monkeypatch: pytest.MonkeyPa
     made = Made(FOUND[name])
     assert made.count == 1
     results = made.run()
-    monkeypatch.setattr(library, "has_avx512", lambda: False)
+    monkeypatch.setattr(library, "lanes", lambda: 0)
     by_xla = Made(FOUND[name])
     assert by_xla.count == 0
     for own, wanted in zip(results, by_xla.run(), strict=True):

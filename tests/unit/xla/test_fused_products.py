@@ -307,12 +307,12 @@ def test_checks_and_replicas_have_xlas_own(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "has_avx512", "fused"), [(2816, False, 1), (3072, False, 0), (3072, True, 1)]
+    ("row", "lanes", "fused"), [(2816, 8, 1), (3072, 8, 0), (3072, 0, 0), (3072, 16, 1)]
 )
 def test_xla_has_products_of_long_rows_where_onednn_has_avx2_only(
-    row: int, has_avx512: bool, fused: int, monkeypatch: pytest.MonkeyPatch
+    row: int, lanes: int, fused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "has_avx512", lambda: has_avx512)
+    monkeypatch.setattr(library, "lanes", lambda: lanes)
     builder = popart.Builder(opsets={"ai.onnx": 11})
     x = builder.addInputTensor(popart.TensorInfo("FLOAT", [4, row]))
     weights = builder.addInitializedInputTensor(np.ones([row, 32], np.float32))

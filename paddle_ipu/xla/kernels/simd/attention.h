@@ -1,4 +1,4 @@
-// Attention, gain * softmax(scale * Q K^T + mask) V, of all heads of a batch, in AVX-512.
+// Attention, gain * softmax(scale * Q K^T + mask) V, of all heads of a batch.
 
 #pragma once
 
@@ -14,7 +14,7 @@ struct AttentionSpec {
   int64_t offsets[3];
   // Strides of the mask: of an example, a head, a row and a column; the last is 0 or 1.
   int64_t has_mask, mask[4];
-  int64_t threads;
+  int64_t threads, lanes;
   double scale, gain;
 
   int64_t work() const { return batches * heads * rows * columns * (depth + width); }
@@ -25,11 +25,3 @@ struct AttentionBuffers {
   const float *query, *key, *value, *mask;
   float* result;
 };
-
-// Whether this machine has AVX-512, which this kernel and softmax need.
-bool has_attention();
-
-// How many parts there are, which are independent of each other.
-int64_t attention_parts(const AttentionSpec& spec);
-// Computes one part.
-void attend(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buffers);
