@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).parent
 PTH_NAME = "paddle_ipu_autoload.pth"
@@ -74,20 +77,45 @@ class EditableWithPth(editable_wheel):
         return StrategyWithPth(super()._select_strategy(*arguments, **keywords))
 
 
-# ctypes opens it; nothing of Python is in it. Without a compiler XLA's own convolutions run.
+class BuildKernels(build_ext):
+    """Builds the kernels with the headers of XLA's foreign functions, which jaxlib ships."""
+
+    def build_extension(self, ext: Extension) -> None:
+        # Found without importing it: nothing of it is run here.
+        jaxlib = importlib.util.find_spec("jaxlib")
+        folders = jaxlib.submodule_search_locations if jaxlib is not None else None
+        found = [Path(folder) / "include" for folder in folders or ()]
+        include = next((i for i in found if (i / "xla/ffi/api/ffi.h").is_file()), None)
+        if include is None:
+            raise CompileError(
+                "it needs the headers of jaxlib, which is not installed where it is built"
+                if jaxlib is None
+                else f"this jaxlib has no headers in {found[0]}"
+            )
+        # As the system's headers, so that there are no warnings of them.
+        ext.extra_compile_args += ["-isystem", str(include)]
+        super().build_extension(ext)
+
+
+# ctypes opens it; nothing of Python is in it. Without a compiler, or without jaxlib where it is
+# built, XLA's own convolutions run.
 FOLDER = "paddle_ipu/xla/kernels"
 KERNELS = Extension(
     "paddle_ipu.xla.kernels._kernels",
     sorted(map(str, Path(FOLDER).rglob("*.cc"))),
     depends=[str(p) for end in ("*.h", "*.inc") for p in sorted(Path(FOLDER).rglob(end))],
     include_dirs=[FOLDER],
-    extra_compile_args=["-std=c++17", "-O2"],
+    extra_compile_args=["-std=c++17", "-O2", "-g0", "-fvisibility=hidden"],
     libraries=["dl", "pthread"],
     language="c++",
     optional=True,
 )
 
 setup(
-    cmdclass={"build_py": BuildWithPth, "editable_wheel": EditableWithPth},
+    cmdclass={
+        "build_ext": BuildKernels,
+        "build_py": BuildWithPth,
+        "editable_wheel": EditableWithPth,
+    },
     ext_modules=[KERNELS],
 )

@@ -43,9 +43,14 @@ def copy_source(to: Path) -> Path:
     return to
 
 
-def call_backend(source: Path, hook: str, to: Path) -> subprocess.CompletedProcess[str]:
-    """Calls a PEP 517 hook of setuptools in the sources; prints the name of what it made last."""
-    snippet = f"import setuptools.build_meta as b; print(b.{hook}({str(to)!r}))"
+def call_backend(
+    source: Path, hook: str, to: Path, before: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Calls a PEP 517 hook of setuptools in the sources; prints the name of what it made last.
+
+    `before` is run in its process first.
+    """
+    snippet = f"{before}\nimport setuptools.build_meta as b; print(b.{hook}({str(to)!r}))"
     return subprocess.run(
         [sys.executable, "-c", snippet], cwd=source, capture_output=True, text=True, timeout=120
     )
@@ -139,6 +144,17 @@ def test_without_a_compiler_the_wheel_is_built_all_the_same(
         monkeypatch.setenv(name, str(tmp_path / "no-compiler"))
     done = call_backend(copy_source(tmp_path / "source"), "build_wheel", tmp_path)
     assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == source_modules() | {PTH}
+
+
+@pytest.mark.thorough
+def test_without_jaxlib_the_wheel_is_built_all_the_same(tmp_path: Path) -> None:
+    absent = "import sys; sys.modules['jaxlib'] = None"
+    done = call_backend(copy_source(tmp_path / "source"), "build_wheel", tmp_path, absent)
+    assert done.returncode == 0, done.stderr
+    assert "failed: it needs the headers of jaxlib, which is not installed" in done.stderr
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == source_modules() | {PTH}

@@ -8,19 +8,26 @@
 #include "onednn/direct.h"
 #include "threads/parts.h"
 #include "simd/simd.h"
-#include "xla_ffi.h"
+#include "xla/ffi/api/ffi.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace {
+
+namespace ffi = xla::ffi;
+
+// What XLA gives the custom calls; its header checks their dtypes.
+using Array = ffi::Buffer<ffi::F32>;
+using Numbers = ffi::Span<const int64_t>;
 
 using Key = std::array<int64_t, kNumbers>;
 
@@ -51,92 +58,73 @@ const Plan& plan_of(const int64_t* numbers) {
   return *found;
 }
 
-xla_ffi::Error* error_of(const xla_ffi::Call& call, xla_ffi::Code code, const char* message) {
-  xla_ffi::ErrorArguments arguments = {sizeof arguments, nullptr, message, code};
-  return call.api->create_error(&arguments);
-}
-
-const xla_ffi::Array* attribute(const xla_ffi::Call& call, const char* name) {
-  for (int64_t i = 0; i < call.attributes.count; ++i) {
-    const xla_ffi::Span& own = *call.attributes.names[i];
-    if (std::string(own.begin, own.length) != name || call.attributes.kinds[i] != xla_ffi::kArray) continue;
-    return static_cast<const xla_ffi::Array*>(call.attributes.items[i]);
+// `third` and `fourth`: bias and addend, those of them that the spec has.
+ffi::Error run_convolution(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::BufferR1<ffi::F32> weights,
+                           std::optional<Array> third, std::optional<Array> fourth, ffi::Result<Array> result) {
+  if (numbers.size() != kNumbers) return ffi::Error::InvalidArgument("a convolution: no spec");
+  const Plan& plan = plan_of(numbers.begin());
+  const bool has_bias = plan.spec.has_bias, has_addend = plan.spec.has_addend;
+  if (third.has_value() + fourth.has_value() != has_bias + has_addend) {
+    return ffi::Error::InvalidArgument("a convolution: arguments that do not fit its spec");
   }
-  return nullptr;
-}
-
-// The call's attribute "spec", an array of int64; null where its length is wrong.
-const int64_t* numbers_of(const xla_ffi::Call& call, size_t count) {
-  const xla_ffi::Array* found = attribute(call, "spec");
-  if (found == nullptr || found->type != xla_ffi::kInt64 || found->count != count) return nullptr;
-  return static_cast<const int64_t*>(found->data);
-}
-
-const xla_ffi::Buffer& buffer(const xla_ffi::Buffers& buffers, int64_t i) {
-  return *static_cast<const xla_ffi::Buffer*>(buffers.items[i]);
-}
-
-float* data(const xla_ffi::Buffers& buffers, int64_t i) { return static_cast<float*>(buffer(buffers, i).data); }
-
-int64_t size(const xla_ffi::Buffer& buffer) {
-  int64_t count = 1;
-  for (int64_t i = 0; i < buffer.rank; ++i) count *= buffer.dims[i];
-  return count;
-}
-
-xla_ffi::Error* run_convolution(const xla_ffi::Call& call) {
-  const int64_t* numbers = numbers_of(call, kNumbers);
-  if (numbers == nullptr) return error_of(call, xla_ffi::kInvalidArgument, "a convolution: no spec");
-  const Plan& plan = plan_of(numbers);
-  const xla_ffi::Buffers& given = call.arguments;
-  if (given.count != 2 + plan.spec.has_bias + plan.spec.has_addend || call.results.count != 1) {
-    return error_of(call, xla_ffi::kInvalidArgument, "a convolution: arguments that do not fit its spec");
+  if (weights.dimensions()[0] != plan.packed()) {
+    return ffi::Error::InvalidArgument("a convolution: weights of another layout");
   }
-  if (buffer(given, 1).dims[0] != plan.packed()) {
-    return error_of(call, xla_ffi::kInvalidArgument, "a convolution: weights of another layout");
-  }
-  const Buffers buffers = {data(given, 0), data(given, 1), plan.spec.has_bias ? data(given, 2) : nullptr,
-                           data(call.results, 0)};
+  const Buffers buffers = {x.typed_data(), weights.typed_data(), has_bias ? third->typed_data() : nullptr,
+                           result->typed_data()};
   // XLA gives the addend's memory to the result where nobody else reads it.
-  const float* addend = plan.spec.has_addend ? data(given, 2 + plan.spec.has_bias) : buffers.result;
-  if (addend != buffers.result) std::memcpy(buffers.result, addend, size(buffer(call.results, 0)) * sizeof(float));
+  const float* addend = has_addend ? (has_bias ? fourth : third)->typed_data() : buffers.result;
+  if (addend != buffers.result) std::memcpy(buffers.result, addend, result->size_bytes());
   const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
-  const bool ran = take_parts(call, plan.parts(), threads, [&plan, buffers](int64_t part) { plan.take(part, buffers); });
-  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "a convolution could not run");
+  const bool ran = take_parts(pool, plan.parts(), threads, [&plan, buffers](int64_t part) { plan.take(part, buffers); });
+  return ran ? ffi::Error::Success() : ffi::Error::Internal("a convolution could not run");
 }
 
-xla_ffi::Error* run_attention(const xla_ffi::Call& call) {
-  const int64_t* numbers = numbers_of(call, kAttentionNumbers);
-  if (numbers == nullptr) return error_of(call, xla_ffi::kInvalidArgument, "attention: no spec");
+ffi::Error run_attention(ffi::ThreadPool pool, Numbers numbers, Array query, Array key, Array value,
+                         std::optional<Array> mask, ffi::Result<Array> result) {
+  if (numbers.size() != kAttentionNumbers) return ffi::Error::InvalidArgument("attention: no spec");
   AttentionSpec spec;
-  std::memcpy(&spec, numbers, sizeof spec);
+  std::memcpy(&spec, numbers.begin(), sizeof spec);
   const simd::Kernels* kernels = simd::kernels(spec.lanes);
   if (kernels == nullptr) {
-    return error_of(call, xla_ffi::kInvalidArgument, "attention: vectors that this processor does not have");
+    return ffi::Error::InvalidArgument("attention: vectors that this processor does not have");
   }
-  const xla_ffi::Buffers& given = call.arguments;
-  if (given.count != 3 + spec.has_mask || call.results.count != 1) {
-    return error_of(call, xla_ffi::kInvalidArgument, "attention: arguments that do not fit its spec");
+  if (mask.has_value() != (spec.has_mask != 0)) {
+    return ffi::Error::InvalidArgument("attention: arguments that do not fit its spec");
   }
   // Whether the last element that strides lead to is inside of a buffer.
-  const auto fits = [&](const xla_ffi::Buffer& own, const int64_t* strides, int64_t rows, int64_t last) {
-    return (spec.batches - 1) * strides[0] + (spec.heads - 1) * strides[1] + (rows - 1) * strides[2] + last < size(own);
+  const auto fits = [&](const Array& own, const int64_t* strides, int64_t rows, int64_t last) {
+    return (spec.batches - 1) * strides[0] + (spec.heads - 1) * strides[1] + (rows - 1) * strides[2] + last <
+           static_cast<int64_t>(own.element_count());
   };
-  if (!fits(buffer(given, 0), spec.query, spec.rows, spec.offsets[0] + spec.depth - 1) ||
-      !fits(buffer(given, 1), spec.key, spec.columns, spec.offsets[1] + spec.depth - 1) ||
-      !fits(buffer(given, 2), spec.value, spec.columns, spec.offsets[2] + spec.width - 1) ||
-      !fits(buffer(call.results, 0), spec.result, spec.rows, spec.width - 1) ||
-      (spec.has_mask && !fits(buffer(given, 3), spec.mask, spec.rows, (spec.columns - 1) * spec.mask[3]))) {
-    return error_of(call, xla_ffi::kInvalidArgument, "attention: arrays smaller than its spec says");
+  if (!fits(query, spec.query, spec.rows, spec.offsets[0] + spec.depth - 1) ||
+      !fits(key, spec.key, spec.columns, spec.offsets[1] + spec.depth - 1) ||
+      !fits(value, spec.value, spec.columns, spec.offsets[2] + spec.width - 1) ||
+      !fits(*result, spec.result, spec.rows, spec.width - 1) ||
+      (mask && !fits(*mask, spec.mask, spec.rows, (spec.columns - 1) * spec.mask[3]))) {
+    return ffi::Error::InvalidArgument("attention: arrays smaller than its spec says");
   }
-  const AttentionBuffers buffers = {data(given, 0), data(given, 1), data(given, 2),
-                                    spec.has_mask ? data(given, 3) : nullptr, data(call.results, 0)};
+  const AttentionBuffers buffers = {query.typed_data(), key.typed_data(), value.typed_data(),
+                                    mask ? mask->typed_data() : nullptr, result->typed_data()};
   const int64_t parts = kernels->attention_parts(spec);
   const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
   const bool ran =
-      take_parts(call, parts, threads, [kernels, spec, buffers](int64_t part) { kernels->attend(spec, part, buffers); });
-  return ran ? nullptr : error_of(call, xla_ffi::kInternal, "attention could not run");
+      take_parts(pool, parts, threads, [kernels, spec, buffers](int64_t part) { kernels->attend(spec, part, buffers); });
+  return ran ? ffi::Error::Success() : ffi::Error::Internal("attention could not run");
 }
+
+// Calls `run`, and gives XLA an error for what it raises.
+template <auto run>
+struct Guarded {
+  template <typename... Given>
+  ffi::Error operator()(Given&&... given) const {
+    try {
+      return run(std::forward<Given>(given)...);
+    } catch (const std::exception& error) {
+      return ffi::Error::Internal(error.what());
+    }
+  }
+};
 
 thread_local std::string last_error;
 
@@ -152,23 +140,9 @@ bool succeeds(Function function) {
   }
 }
 
-// XLA calls a function for its metadata, when it is registered, and to run.
-xla_ffi::Error* answer(xla_ffi::Call& call, xla_ffi::Error* (*run)(const xla_ffi::Call&)) {
-  if (call.extensions != nullptr && call.extensions->kind == xla_ffi::kMetadata) {
-    auto* metadata = reinterpret_cast<xla_ffi::MetadataExtension*>(call.extensions)->metadata;
-    metadata->version = {sizeof metadata->version, nullptr, xla_ffi::kMajor, call.api->version.minor};
-    metadata->traits = 0;
-    metadata->state = 0;
-    return nullptr;
-  }
-  if (call.stage != xla_ffi::kExecute) return nullptr;
-  xla_ffi::Error* error = nullptr;
-  const bool ran = succeeds([&] { error = run(call); });
-  return ran ? error : error_of(call, xla_ffi::kInternal, last_error.c_str());
-}
-
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 // How many numbers a spec has; library.py refuses a library that was built from other sources.
@@ -206,7 +180,15 @@ int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int
 
 // XLA's custom call: x [N, H, W, C], packed weights, bias [M] and addend where the spec has them. The result takes
 // the addend's memory.
-xla_ffi::Error* paddle_ipu_onednn_convolution(xla_ffi::Call* call) { return answer(*call, run_convolution); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_onednn_convolution, Guarded<run_convolution>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<ffi::BufferR1<ffi::F32>>()
+                                  .OptionalArg<Array>()
+                                  .OptionalArg<Array>()
+                                  .Ret<Array>());
 
 // How many numbers attention's spec has.
 int paddle_ipu_attention_numbers() { return kAttentionNumbers; }
@@ -215,6 +197,15 @@ int paddle_ipu_attention_numbers() { return kAttentionNumbers; }
 int paddle_ipu_lanes() { return simd::lanes(); }
 
 // XLA's custom call: Q, K, V and, where there is one, the mask.
-xla_ffi::Error* paddle_ipu_attention(xla_ffi::Call* call) { return answer(*call, run_attention); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_attention, Guarded<run_attention>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .OptionalArg<Array>()
+                                  .Ret<Array>());
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -1,7 +1,8 @@
 """The compiled kernels: their library, and its convolutions as JAX functions.
 
-Its entry points are in ``kernels.cc``. It is built with the package where there is a C++ compiler.
-Without it, or without oneDNN in Paddle's wheel, XLA's own convolutions run.
+Its entry points are in ``kernels.cc``. It is built with the package where there is a C++ compiler
+and jaxlib, which has XLA's headers. Without it, or without oneDNN in Paddle's wheel, XLA's own
+convolutions run.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ def _opened() -> _Opened | str:
     paths = (_FOLDER / f"_kernels{end}" for end in importlib.machinery.EXTENSION_SUFFIXES)
     path = next((path for path in paths if path.exists()), None)
     if path is None:
-        return "paddle_ipu was installed without a C++ compiler"
+        return "paddle_ipu was built without a C++ compiler, or without jaxlib for its headers"
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -280,7 +281,11 @@ def _opened() -> _Opened | str:
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
-        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+        try:
+            jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+        except RuntimeError as error:
+            # XLA compares the version of its interface with that of the headers used.
+            return f"{path.name} was built for another jaxlib; install paddle_ipu again: {error}"
     onednn_version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
     return _Opened(library, onednn_version, int(library.paddle_ipu_lanes()))
 

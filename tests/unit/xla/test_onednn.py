@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.machinery
 import re
+import shutil
+import subprocess
+import sysconfig
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +25,8 @@ from tests.unit.xla import convolutions
 from tests.unit.xla.convolutions import LARGE, ONE, PLAIN, WEIGHTY
 
 Array = np.ndarray[Any, Any]
+
+COMPILER = shutil.which(str(sysconfig.get_config_var("CC")).split()[0])
 
 pytestmark = pytest.mark.skipif(
     library.version() is None, reason=f"no oneDNN here: {library.why_not()}"
@@ -219,6 +224,48 @@ def test_a_library_that_does_not_fit_is_told(
         path.write_bytes(b"")
     monkeypatch.setattr(library, "_FOLDER", tmp_path)
     assert re.match(rf"{re.escape(path.name)} {why}", library._opened.__wrapped__())
+
+
+_NEWER = r"""
+#include "xla/ffi/api/c_api.h"
+
+int paddle_ipu_onednn_numbers() { return CONVOLUTION_NUMBERS; }
+int paddle_ipu_attention_numbers() { return ATTENTION_NUMBERS; }
+const char* paddle_ipu_onednn_error() { return ""; }
+long paddle_ipu_onednn_packed(const long* spec) { return -1; }
+int paddle_ipu_onednn_open(const char* path) { return 30000; }
+
+XLA_FFI_Error* paddle_ipu_onednn_convolution(XLA_FFI_CallFrame* call) {
+  XLA_FFI_Metadata* metadata = ((XLA_FFI_Metadata_Extension*)call->extension_start)->metadata;
+  metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+  metadata->api_version.minor_version = XLA_FFI_API_MINOR + 1;
+  metadata->traits = 0;
+  return 0;
+}
+XLA_FFI_Error* paddle_ipu_attention(XLA_FFI_CallFrame* call) { return 0; }
+"""
+"""A library whose headers have a newer version of XLA's interface."""
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+def test_a_library_for_a_newer_jaxlib_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "newer.c"
+    source.write_text(_NEWER)
+    path = tmp_path / f"_kernels{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+    numbers = {
+        "CONVOLUTION_NUMBERS": PLAIN.numbers.size,
+        "ATTENTION_NUMBERS": library.ATTENTION_NUMBERS,
+    }
+    defined = [f"-D{name}={value}" for name, value in numbers.items()]
+    command = [str(COMPILER), *defined, "-fPIC", "-shared", f"-I{jax.ffi.include_dir()}"]
+    subprocess.run([*command, str(source), "-o", str(path)], check=True, timeout=60)
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    why = library._opened.__wrapped__()
+    assert isinstance(why, str)
+    assert why.startswith(f"{path.name} was built for another jaxlib; install paddle_ipu again: ")
+    assert "API version" in why
 
 
 @pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")

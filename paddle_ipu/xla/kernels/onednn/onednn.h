@@ -1,5 +1,5 @@
 // The functions of oneDNN's C interface (version 3, dnnl.h) that direct.cc calls, looked up by name in the library of
-// Paddle's wheel: neither its headers nor its import library come with that.
+// Paddle's wheel. Of oneDNN's headers that has only dnnl.h and its like, which include others that it lacks.
 
 #pragma once
 
@@ -21,12 +21,26 @@ struct Argument {
   void* memory;
 };
 
-// Values of dnnl_types.h.
-constexpr int kCpu = 1, kInOrder = 1, kFloat32 = 3, kUndefinedType = 0, kAnyFormat = 1;
-constexpr int kForwardInference = 96, kDirect = 1, kUserScratchpad = 1;
-constexpr int kRelu = 32, kGeluTanh = 43, kGeluErf = 49;
-constexpr int kWeights = 131, kScratchpad = 136, kImplementation = 8;
-constexpr int kSource = 1, kResult = 17, kKernel = 33, kBias = 41, kScratch = 80;
+// Values of dnnl_types.h, each with its name there.
+constexpr int kCpu = 1;                // dnnl_cpu
+constexpr int kInOrder = 1;            // dnnl_stream_in_order
+constexpr int kFloat32 = 3;            // dnnl_f32
+constexpr int kUndefinedType = 0;      // dnnl_data_type_undef
+constexpr int kAnyFormat = 1;          // dnnl_format_tag_any
+constexpr int kForwardInference = 96;  // dnnl_forward_inference
+constexpr int kDirect = 1;             // dnnl_convolution_direct
+constexpr int kUserScratchpad = 1;     // dnnl_scratchpad_mode_user
+constexpr int kRelu = 32;              // dnnl_eltwise_relu
+constexpr int kGeluTanh = 43;          // dnnl_eltwise_gelu_tanh
+constexpr int kGeluErf = 49;           // dnnl_eltwise_gelu_erf
+constexpr int kWeights = 131;          // dnnl_query_weights_md
+constexpr int kScratchpad = 136;       // dnnl_query_scratchpad_md
+constexpr int kImplementation = 8;     // dnnl_query_impl_info_str
+constexpr int kSource = 1;             // DNNL_ARG_SRC, DNNL_ARG_FROM
+constexpr int kResult = 17;            // DNNL_ARG_DST, DNNL_ARG_TO
+constexpr int kKernel = 33;            // DNNL_ARG_WEIGHTS
+constexpr int kBias = 41;              // DNNL_ARG_BIAS
+constexpr int kScratch = 80;           // DNNL_ARG_SCRATCHPAD
 
 // oneDNN's functions; all give 0 where they succeed.
 struct Functions {

@@ -4,11 +4,9 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstddef>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 
@@ -53,29 +51,16 @@ struct Run {
   }
 };
 
-// XLA's task: `data` is a shared_ptr of its own, so that a late task finds the run still there.
-void run_task(void* data) {
-  const std::unique_ptr<std::shared_ptr<Run>> run(static_cast<std::shared_ptr<Run>*>(data));
-  (*run)->work();
-}
-
 }  // namespace
 
-bool take_parts(const xla_ffi::Call& call, int64_t parts, int64_t threads, std::function<void(int64_t)> take) {
+bool take_parts(xla::ffi::ThreadPool& pool, int64_t parts, int64_t threads, std::function<void(int64_t)> take) {
   const auto shared = std::make_shared<Run>(parts, std::move(take));
-  const bool has_threads = call.api->size >= offsetof(xla_ffi::Api, schedule) + sizeof call.api->schedule;
-  for (int64_t i = 1; has_threads && i < threads; ++i) {
-    // Nothing may throw from here on: other threads write to the buffers.
-    auto* mine = new (std::nothrow) std::shared_ptr<Run>(shared);
-    if (mine == nullptr) break;
-    xla_ffi::TaskArguments task = {sizeof task, nullptr, call.context, run_task, mine};
-    if (xla_ffi::Error* error = call.api->schedule(&task)) {
-      // No pool: this thread computes all parts that remain.
-      xla_ffi::ErrorToDestroy destroyed = {sizeof destroyed, nullptr, error};
-      call.api->destroy_error(&destroyed);
-      delete mine;
-      break;
-    }
+  try {
+    // A task shares the run, so that a late one finds it still there. Where XLA has no pool, Schedule calls the first
+    // one here, which computes everything.
+    for (int64_t i = 1; i < threads; ++i) pool.Schedule([shared] { shared->work(); });
+  } catch (const std::exception&) {
+    // No memory for a task. Other threads may write to the buffers already, so this one computes what remains.
   }
   shared->work();
   shared->wait();

@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "xla_ffi.h"
+#include "xla/ffi/api/ffi.h"
 
 #include <cstdint>
 #include <functional>
 
 // Calls `take` once for each part, on this thread and on at most `threads` - 1 of XLA's; false if a call raised.
-bool take_parts(const xla_ffi::Call& call, int64_t parts, int64_t threads, std::function<void(int64_t)> take);
+bool take_parts(xla::ffi::ThreadPool& pool, int64_t parts, int64_t threads, std::function<void(int64_t)> take);
