@@ -26,7 +26,7 @@ KERNELS = f"paddle_ipu/xla/kernels/_kernels{sysconfig.get_config_var('EXT_SUFFIX
 SOURCES = {
     str(path.relative_to(ROOT))
     for path in (ROOT / "paddle_ipu" / "xla" / "kernels").rglob("*")
-    if path.suffix in (".cc", ".h")
+    if path.suffix in (".cc", ".h", ".inc")
 }
 COMPILER = shutil.which(str(sysconfig.get_config_var("CXX")).split()[0])
 
