@@ -29,7 +29,7 @@ TINY = Config(
 DEEP = replace(TINY, layers=8, batch=32)
 BASE = Config()
 BASE_GROUP = "BERT-Base"
-BASE_MODES = {"fp32": Mode(), "fp16": Mode(precision="fp16")}
+BASE_MODES = {name: Mode(precision=name) for name in ("fp32", "fp16", "bf16")}
 ENGINES: Mapping[str, tuple[str, dict[str, str]]] = {
     "paddle_ipu": ("paddle_ipu", {}),
     "jax": ("JAX", {}),

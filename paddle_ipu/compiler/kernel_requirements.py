@@ -5,7 +5,6 @@ Paddle runs such a kernel without a check, and the process dies of an illegal in
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 import onnx_ir as ir
@@ -28,7 +27,7 @@ def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
     Raises:
         NotSupported: naming the first such operator.
     """
-    features = processor_features()
+    features = processor.features()
     for node in nodes:
         needed = NEEDS.get(str(node.op_type))
         if needed is not None and features and needed not in features:
@@ -37,14 +36,3 @@ def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
                 f"processor with {needed}, and this one has none: the process would die. Do it on "
                 "another machine. The IPU Model itself runs the operator anywhere."
             )
-
-
-def processor_features() -> frozenset[str]:
-    """The processor's features, by Linux's names; empty where they are unknown.
-
-    ``ONEDNN_MAX_CPU_ISA``, which caps oneDNN's kernels and ours, hides AVX-512 here too.
-    """
-    features = frozenset(processor.description().get("flags", "").split())
-    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").startswith(("AVX2", "SSE")):
-        return frozenset(name for name in features if not name.startswith("avx512"))
-    return features

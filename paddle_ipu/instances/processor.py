@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 
 
@@ -20,3 +21,14 @@ def description() -> Mapping[str, str]:
     except OSError:
         pass
     return fields
+
+
+def features() -> frozenset[str]:
+    """The processor's features, by Linux's names; empty where they are unknown.
+
+    ``ONEDNN_MAX_CPU_ISA``, which caps oneDNN's kernels and ours, hides AVX-512 and AMX here too.
+    """
+    found = frozenset(description().get("flags", "").split())
+    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").startswith(("AVX2", "SSE")):
+        return frozenset(name for name in found if not name.startswith(("avx512", "amx")))
+    return found

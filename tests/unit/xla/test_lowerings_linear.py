@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import paddle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from paddle_ipu.instances import processor
 
 
 def normal(*shape: int) -> np.ndarray[Any, Any]:
@@ -77,6 +80,30 @@ def test_a_dense_layer_is_one_product_forward_and_two_backward(lowered: Any) -> 
     assert sum(" dot(" in line for line in lines) == 3
     moved = [line for line in lines if " transpose(" in line or " copy(" in line]
     assert all(" = f32[20,16]" in line for line in moved), "only x may be transposed"
+
+
+@pytest.mark.parametrize(("rows", "is_narrow"), [(2 * 64, True), (2 * 63, False)])
+def test_products_of_bfloat16_by_the_processors_own_instructions(
+    lowered: Any, monkeypatch: pytest.MonkeyPatch, rows: int, is_narrow: bool
+) -> None:
+    """They are no less exact than in float32: each product is, and sums are kept in float32."""
+    monkeypatch.setattr(processor, "features", lambda: {"amx_bf16"})
+    matmul = lowered("MatMul", dtypes=["bfloat16", "bfloat16"])
+    x, w, seed = (
+        np.asarray(array).astype(ml_dtypes.bfloat16).astype(np.float32)
+        for array in (normal(2, rows // 2, 96), normal(96, 40), normal(2, rows // 2, 40))
+    )
+
+    def step(x: Any, w: Any) -> Any:
+        out, pull = jax.vjp(lambda *both: matmul._rule(matmul._context, both, {}), x, w)
+        return out, *pull(jax.numpy.asarray(seed))
+
+    assert ("bf16[" in str(jax.make_jaxpr(step)(x, w))) == is_narrow
+    long, wide, wider = (each.astype(np.float64) for each in (x, w, seed))
+    expected = long @ wide, wider @ wide.T, long.reshape(rows, -1).T @ wider.reshape(rows, -1)
+    for found, wanted in zip(jax.jit(step)(x, w), expected, strict=True):
+        assert found.dtype == np.float32
+        assert np.linalg.norm(found - wanted) < 1e-6 * np.linalg.norm(wanted)
 
 
 def test_matmul_broadcasts_batches_of_unlike_rank(lowered: Any) -> None:
