@@ -285,7 +285,10 @@ def _opened() -> _Opened | str:
             jax.ffi.register_ffi_target(name, capsule, platform="cpu")
         except RuntimeError as error:
             # XLA compares the version of its interface with that of the headers used.
-            return f"{path.name} was built for another jaxlib; install paddle_ipu again: {error}"
+            return (
+                f"{path.name} was built with a jaxlib that this one does not fit; update jax, or "
+                f"install paddle_ipu again with --no-build-isolation: {error}"
+            )
     onednn_version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
     return _Opened(library, onednn_version, int(library.paddle_ipu_lanes()))
 

@@ -264,8 +264,11 @@ def test_a_library_for_a_newer_jaxlib_is_told(
     monkeypatch.setattr(library, "_FOLDER", tmp_path)
     why = library._opened.__wrapped__()
     assert isinstance(why, str)
-    assert why.startswith(f"{path.name} was built for another jaxlib; install paddle_ipu again: ")
-    assert "API version" in why
+    assert re.match(
+        rf"{re.escape(path.name)} was built with a jaxlib that this one does not fit; update jax, "
+        "or install paddle_ipu again with --no-build-isolation: .*API version",
+        why,
+    )
 
 
 @pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
