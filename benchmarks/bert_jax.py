@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +18,8 @@ from bert_config import (
     shapes,
 )
 from jax import lax
+from jax_settings import set_up
+from step_turns import Prepared
 
 Weights = dict[str, jax.Array]
 
@@ -127,23 +127,14 @@ def lowered_step(config: Config) -> jax.stages.Lowered:
     )
 
 
-def prepare(config: Config, cache_path: str | None) -> tuple[Callable[[], float], dict[str, Any]]:
+def prepare(config: Config, cache_path: str | None) -> Prepared:
     """Compiles the step and puts the weights on the device.
 
     Args:
         config: the model.
         cache_path: a folder for JAX's cache of compiled programs.
-
-    Returns:
-        A function that makes one step and returns its loss; seconds by phase.
     """
-    if jax.default_backend() != "cpu":
-        # As paddle_ipu: a GPU would round the factors of float32 products.
-        jax.config.update("jax_default_matmul_precision", "highest")
-    if cache_path is not None:
-        jax.config.update("jax_compilation_cache_dir", cache_path)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    set_up(cache_path)
     weights = {name: jax.device_put(array) for name, array in initial_weights(config)}
     first, second = (jax.tree.map(jnp.zeros_like, weights) for _ in range(2))
     start, cpu = time.perf_counter(), time.process_time()
@@ -164,4 +155,5 @@ def prepare(config: Config, cache_path: str | None) -> tuple[Callable[[], float]
         return float(results[-1])
 
     phases = {"trace": traced - start, "XLA": end - traced}
-    return step, {"compile": end - start, "compile CPU": cpu, **phases}
+    times = {"compile": end - start, "compile CPU": cpu, **phases}
+    return Prepared(step, times, compiled.memory_analysis().temp_size_in_bytes)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import isa
-from bert_step import PLAIN_PADDLE, TUNED
+from bert_step import TUNED
+from step_turns import PLAIN_PADDLE
 from worker import Answer, Worker, serve
 
 ENGINES: dict[str, tuple[str, dict[str, str]]] = {

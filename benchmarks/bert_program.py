@@ -25,6 +25,8 @@ from bert_config import (
 )
 from paddle import nn
 from paddle.nn import functional
+from program_on_ipu import compiled_for_ipu
+from step_turns import Prepared
 
 
 def _attribute(name: str) -> paddle.ParamAttr:
@@ -134,18 +136,13 @@ def build(config: Config) -> tuple[Any, Any, list[str], Any]:
     return main, startup, list(feeds), loss
 
 
-def prepare(
-    config: Config, on_ipu: bool, cache_path: str | None
-) -> tuple[Callable[[], float], dict[str, Any]]:
+def prepare(config: Config, on_ipu: bool, cache_path: str | None) -> Prepared:
     """Builds the program and gets it ready to run.
 
     Args:
         config: the model.
         on_ipu: compile for the IPU; else Paddle's CPU executor runs it.
         cache_path: a folder that keeps what was compiled for the IPU.
-
-    Returns:
-        A function that makes one step and returns its loss; seconds by phase.
     """
     paddle.enable_static()
     start = time.perf_counter()
@@ -156,44 +153,15 @@ def prepare(
     scope = paddle.static.global_scope()
     for name, array in initial_weights(config):
         scope.find_var(name).get_tensor().set(array, paddle.CPUPlace())
-    program = main
+    program, temporaries = main, None
     if on_ipu:
-        program, phases = _compile(main, feeds, loss, cache_path)
+        program, phases = compiled_for_ipu(main, feeds, loss, cache_path)
         times |= phases
+        temporaries = program.report().temporary_bytes
     batch = make_batch(config)
 
     def step() -> float:
         (result,) = executor.run(program, feed=batch, fetch_list=[loss])
         return float(result)
 
-    return step, times
-
-
-def _compile(
-    main: paddle.static.Program,
-    feeds: list[str],
-    loss: paddle.static.Variable,
-    cache_path: str | None,
-) -> tuple[Any, dict[str, float]]:
-    """The compiled program; seconds in all and at each report of progress."""
-    import paddle_ipu  # noqa: F401  (activates it where the installation has not)
-
-    reports: list[tuple[int, float]] = []
-    options: dict[str, Any] = {
-        "compilation_progress_logger": lambda done, total: reports.append(
-            (100 * done // total, time.perf_counter())
-        )
-    }
-    if cache_path is not None:
-        options |= {"enable_engine_caching": True, "cache_path": cache_path}
-    strategy = paddle.static.IpuStrategy()
-    strategy.set_graph_config(num_ipus=1, is_training=True)
-    strategy.set_options(options)
-    start, cpu = time.perf_counter(), time.process_time()
-    program = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(feeds, [loss])
-    times = {"compile": time.perf_counter() - start, "compile CPU": time.process_time() - cpu}
-    before = start
-    for percent, at in reports:
-        times[f"to {percent}%"] = at - before
-        before = at
-    return program, times
+    return Prepared(step, times, temporaries)

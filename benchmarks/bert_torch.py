@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from bert_config import (
@@ -17,6 +15,7 @@ from bert_config import (
     initial_weights,
     make_batch,
 )
+from step_turns import Prepared
 from torch.nn import functional
 
 Weights = dict[str, torch.Tensor]
@@ -74,12 +73,8 @@ def _loss(config: Config, weights: Weights, batch: Weights) -> torch.Tensor:
     )
 
 
-def prepare(config: Config) -> tuple[Callable[[], float], dict[str, Any]]:
-    """The weights and Adam; nothing is compiled.
-
-    Returns:
-        A function that makes one step and returns its loss; no seconds by phase.
-    """
+def prepare(config: Config) -> Prepared:
+    """The weights and Adam; nothing is compiled."""
     torch.set_num_threads(os.cpu_count() or 1)
     weights = {
         name: torch.from_numpy(array).requires_grad_() for name, array in initial_weights(config)
@@ -94,4 +89,4 @@ def prepare(config: Config) -> tuple[Callable[[], float], dict[str, Any]]:
         adam.step()
         return float(loss)
 
-    return step, {}
+    return Prepared(step, {})

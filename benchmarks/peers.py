@@ -10,15 +10,19 @@ INSTALLED_BY = {
     "onnxruntime": "pip install onnxruntime",
     "openvino": "pip install openvino",
 }
-"""How to install an engine that need not be there; its name is that of its module."""
+"""How to install an engine that need not be there.
+
+An engine's name is that of its module; behind a hyphen stands how it is used.
+"""
 
 
 def present(engines: Sequence[str]) -> list[str]:
     """Those that can run here; of each other it is said how to install it."""
     found = []
     for name in engines:
-        if name in INSTALLED_BY and find_spec(name) is None:
-            print(f"{name} is left out: it is not installed ({INSTALLED_BY[name]})")
+        module = name.partition("-")[0]
+        if module in INSTALLED_BY and find_spec(module) is None:
+            print(f"{name} is left out: {module} is not installed ({INSTALLED_BY[module]})")
         else:
             found.append(name)
     return found

@@ -1,11 +1,12 @@
-// The library's entry points: custom calls for XLA (convolutions by constant weights, attention), and C
-// functions for library.py (open oneDNN, pack and unpack weights).
+// The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention),
+// and C functions for library.py (open oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
 // the layout of the kernel.
 
 #include "onednn/direct.h"
+#include "onednn/training.h"
 #include "threads/parts.h"
 #include "simd/simd.h"
 #include "xla/ffi/api/ffi.h"
@@ -78,6 +79,53 @@ ffi::Error run_convolution(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::
   const int64_t threads = std::min(plan.parts(), threads_of(plan.spec));
   const bool ran = take_parts(pool, plan.parts(), threads, [&plan, buffers](int64_t part) { plan.take(part, buffers); });
   return ran ? ffi::Error::Success() : ffi::Error::Internal("a convolution could not run");
+}
+
+// The plan of a convolution in training, whose numbers are a spec and a direction; as plan_of.
+const TrainingPlan& training_of(const int64_t* numbers) {
+  static auto& plans = *new std::map<std::array<int64_t, kTrainingNumbers>, std::unique_ptr<TrainingPlan>>;
+  std::array<int64_t, kTrainingNumbers> key;
+  std::copy(numbers, numbers + kTrainingNumbers, key.begin());
+  const std::lock_guard<std::mutex> locked(guard);
+  auto& found = plans[key];
+  if (found == nullptr) {
+    Spec spec;
+    std::memcpy(&spec, numbers, sizeof spec);
+    found = make_training(spec, static_cast<Direction>(numbers[kNumbers]));
+  }
+  return *found;
+}
+
+// Two of the data, weights and result of a convolution, or their gradients; see training.h.
+ffi::Error run_training(ffi::ThreadPool pool, Numbers numbers, Array first, Array second, ffi::Result<Array> result) {
+  if (numbers.size() != kTrainingNumbers) return ffi::Error::InvalidArgument("a convolution in training: no spec");
+  const TrainingPlan& plan = training_of(numbers.begin());
+  Spec spec;
+  std::memcpy(&spec, numbers.begin(), sizeof spec);
+  const int64_t direction = numbers[kNumbers];
+  // Elements of data, weights and result, in the order of the direction.
+  int64_t sizes[] = {spec.images * spec.height * spec.width * spec.channels, spec.weights(),
+                     spec.images * spec.result_height() * spec.result_width() * spec.results};
+  if (direction == kDataGradient) std::swap(sizes[0], sizes[2]);
+  if (direction == kKernelGradient) std::swap(sizes[1], sizes[2]);
+  const Array* arrays[] = {&first, &second, &*result};
+  for (int i = 0; i < 3; ++i) {
+    if (static_cast<int64_t>(arrays[i]->element_count()) != sizes[i]) {
+      return ffi::Error::InvalidArgument("a convolution in training: arrays that do not fit its spec");
+    }
+  }
+  // Of this thread, which does nothing else until the last part is done.
+  thread_local Memory scratch;
+  const TrainingBuffers buffers = {first.typed_data(), second.typed_data(), result->typed_data(),
+                                   scratch.floats(plan.scratch())};
+  for (int64_t stage = 0; stage < plan.stages(); ++stage) {
+    const int64_t parts = plan.parts(stage), threads = std::min(parts, threads_of(spec));
+    const bool ran = parts == 0 || take_parts(pool, parts, threads, [&plan, stage, buffers](int64_t part) {
+                       plan.take(stage, part, buffers);
+                     });
+    if (!ran) return ffi::Error::Internal("a convolution in training could not run");
+  }
+  return ffi::Error::Success();
 }
 
 ffi::Error run_attention(ffi::ThreadPool pool, Numbers numbers, Array query, Array key, Array value,
@@ -177,6 +225,20 @@ int paddle_ipu_onednn_pack(const int64_t* spec, float* plain, float* packed, int
     }
   });
 }
+
+// Whether there is a fast kernel for the numbers of a convolution in training.
+int paddle_ipu_onednn_trains(const int64_t* numbers) {
+  return succeeds([&] { training_of(numbers); });
+}
+
+// XLA's custom call: two of the data, weights and result of a convolution, or their gradients; see training.h.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_onednn_training, Guarded<run_training>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .Ret<Array>());
 
 // XLA's custom call: x [N, H, W, C], packed weights, bias [M] and addend where the spec has them. The result takes
 // the addend's memory.

@@ -33,6 +33,9 @@ _EXACT_INTEGERS = 1 << 24
 """float32 has all integers up to here."""
 
 _TARGET = "paddle_ipu_onednn_convolution"
+TRAINING_TARGET = "paddle_ipu_onednn_training"
+"""The name under which XLA knows the kernels of onednn/training.cc."""
+
 ATTENTION_TARGET = "paddle_ipu_attention"
 """The name under which XLA knows the kernel of simd/attention.inc."""
 
@@ -142,6 +145,14 @@ def packed(spec: Spec) -> int | None:
         return None
     count = int(opened.library.paddle_ipu_onednn_packed(_pointer(spec.numbers)))
     return None if count < 0 else count
+
+
+def trains(numbers: Array) -> bool:
+    """Whether oneDNN has a fast kernel for the numbers of a convolution in training."""
+    opened = _opened()
+    return isinstance(opened, _Opened) and bool(
+        opened.library.paddle_ipu_onednn_trains(_pointer(numbers))
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -260,8 +271,10 @@ def _opened() -> _Opened | str:
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
+    training = getattr(library, "paddle_ipu_onednn_training", None)
     if (
-        numbers is None
+        training is None
+        or numbers is None
         or numbers() != len(fields(Spec))
         or attention is None
         or attention() != ATTENTION_NUMBERS
@@ -277,6 +290,7 @@ def _opened() -> _Opened | str:
         return f"{onednn.name} of Paddle's wheel cannot be opened: {_error(library)}"
     functions = {
         _TARGET: library.paddle_ipu_onednn_convolution,
+        TRAINING_TARGET: training,
         ATTENTION_TARGET: library.paddle_ipu_attention,
     }
     for name, function in functions.items():

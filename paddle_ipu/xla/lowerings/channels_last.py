@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla.lowerings import image_layouts
 from paddle_ipu.xla.lowerings.arrays import Pair
 
 Ints = tuple[int, ...]
@@ -98,16 +99,16 @@ def inference_convolution(x: jax.Array, weights: jax.Array, geometry: Geometry) 
     is_product = rows > 0 and (math.prod(kernel) == 1 or 4 * rows <= channels)
     if set(geometry.data_dilation) != {1} or not is_product:
         return _convolution_op(x, weights, geometry)
-    slices = window_slices(x, kernel, geometry, 0.0)
+    slices = window_slices(image_layouts.last(x), kernel, geometry, 0.0)
     matrix = weights.transpose(*range(2, x.ndim), 1, 0).reshape(-1, channels)
     out = jnp.concatenate(slices, axis=-1).reshape(rows, -1) @ matrix
-    return channels_first(out.reshape(x.shape[0], *sizes, channels))
+    return image_layouts.first(out.reshape(x.shape[0], *sizes, channels))
 
 
 def window_slices(
     x: jax.Array, window: Sequence[int], geometry: Geometry, fill: float | jax.Array
 ) -> list[jax.Array]:
-    """For each element of a window, its values in all windows of x [N, C, ...]: [N, ..., C].
+    """For each element of a window, its values in all windows of x [N, ..., C], in that layout.
 
     Args:
         x: the data; ``geometry.data_dilation`` must be 1.
@@ -115,9 +116,9 @@ def window_slices(
         geometry: where the windows are.
         fill: the padding's value.
     """
-    sizes = output_sizes(x.shape[2:], window, geometry)
+    sizes = output_sizes(x.shape[1:-1], window, geometry)
     around = ((0, 0, 0), *((before, after, 0) for before, after in geometry.padding), (0, 0, 0))
-    data = lax.pad(x.transpose(0, *range(2, x.ndim), 1), jnp.asarray(fill, x.dtype), around)
+    data = lax.pad(x, jnp.asarray(fill, x.dtype), around)
     slices = []
     for element in itertools.product(*map(range, window)):
         first = [at * gap for at, gap in zip(element, geometry.kernel_dilation, strict=True)]
@@ -125,14 +126,9 @@ def window_slices(
             start + stride * (size - 1) + 1
             for start, stride, size in zip(first, geometry.strides, sizes, strict=True)
         ]
-        ends = (x.shape[0], *last, x.shape[1])
+        ends = (x.shape[0], *last, x.shape[-1])
         slices.append(lax.slice(data, (0, *first, 0), ends, (1, *geometry.strides, 1)))
     return slices
-
-
-def channels_first(x: jax.Array) -> jax.Array:
-    """[N, ..., C] as [N, C, ...]."""
-    return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
 def output_sizes(data: Sequence[int], window: Sequence[int], geometry: Geometry) -> list[int]:
@@ -171,6 +167,23 @@ def _backward(geometry: Geometry, operands: Pair, gradient: jax.Array) -> Pair:
 
 
 convolution.defvjp(_forward, _backward)
+
+
+def grouped(x: jax.Array, weights: jax.Array, geometry: Geometry) -> jax.Array:
+    """:func:`convolution` in any number of groups; weights are [M, C / groups, ...]."""
+    if geometry.groups == 1:
+        return convolution(x, weights, geometry)
+    axes = tuple(range(x.ndim))
+    return lax.conv_general_dilated(
+        x,
+        weights,
+        window_strides=geometry.strides,
+        padding=geometry.padding,
+        lhs_dilation=geometry.data_dilation,
+        rhs_dilation=geometry.kernel_dilation,
+        feature_group_count=geometry.groups,
+        dimension_numbers=lax.ConvDimensionNumbers(axes, axes, axes),
+    )
 
 
 def gradient_paddings(

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from paddle_ipu.errors import LoweringError
 from paddle_ipu.popart.shape_inference.nn import check_auto_pad
-from paddle_ipu.xla.lowerings import channels_last, half_convolution
+from paddle_ipu.xla.lowerings import (
+    channels_last,
+    half_convolution,
+    image_layouts,
+    trained_convolution,
+)
 from paddle_ipu.xla.lowerings.arrays import Inputs, integers, optional_input, where_in_program
 from paddle_ipu.xla.lowerings.channels_last import Geometry, Padding
 from paddle_ipu.xla.lowerings.registry import Array, Attributes, LoweringContext, lowering
@@ -57,16 +61,21 @@ def explicit_padding(
 
 
 def convolved(
-    x: jax.Array, weights: jax.Array, geometry: Geometry, *, in_half: bool, training: bool
+    context: LoweringContext,
+    x: jax.Array,
+    weights: jax.Array,
+    geometry: Geometry,
+    *,
+    in_half: bool,
 ) -> jax.Array:
     """Cross-correlation of x [N, C, ...] with weights [M, C / groups, ...]: [N, M, ...].
 
     Args:
+        context: of the operator.
         x: the data.
         weights: the kernels.
         geometry: strides, padding, dilations and groups.
         in_half: partial sums are float16.
-        training: the result will be differentiated.
     """
     sizes = channels_last.output_sizes(x.shape[2:], weights.shape[2:], geometry)
     if 0 in sizes:
@@ -74,24 +83,24 @@ def convolved(
         return jnp.zeros((x.shape[0], weights.shape[0], *sizes), x.dtype)
     if in_half:
         return half_convolution.convolution(x, weights, geometry)
-    if geometry.groups == 1:
-        single = channels_last.convolution if training else channels_last.inference_convolution
-        return single(x, weights, geometry)
-    axes = tuple(range(x.ndim))
-    return lax.conv_general_dilated(
-        x,
-        weights,
-        window_strides=geometry.strides,
-        padding=geometry.padding,
-        lhs_dilation=geometry.data_dilation,
-        rhs_dilation=geometry.kernel_dilation,
-        feature_group_count=geometry.groups,
-        dimension_numbers=lax.ConvDimensionNumbers(axes, axes, axes),
-    )
+    if not context.training and geometry.groups == 1:
+        return channels_last.inference_convolution(x, weights, geometry)
+    if not context.training:
+        return channels_last.grouped(x, weights, geometry)
+    turned = context.images.last(x)
+    spec = trained_convolution.spec_of(turned, weights, geometry)
+    if spec is None:
+        out = image_layouts.last(channels_last.grouped(x, weights, geometry))
+    else:
+        out = trained_convolution.convolution(turned, weights, spec)
+    return context.images.first(out)
 
 
-def with_bias(out: jax.Array, bias: Array | None) -> jax.Array:
+def with_bias(context: LoweringContext, out: jax.Array, bias: Array | None) -> jax.Array:
     """A result [N, M, ...] plus a bias [M], where there is one."""
+    if bias is not None and context.training:
+        images = context.images
+        return images.first(images.last(out) + jnp.reshape(bias, -1))
     return out if bias is None else out + jnp.reshape(bias, (1, -1) + (1,) * (out.ndim - 2))
 
 
@@ -116,8 +125,8 @@ def conv(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> ja
     padding = explicit_padding(context, attributes, x.shape[2:], windows, strides)
     geometry = Geometry(tuple(strides), padding, (1,) * rank, tuple(dilations), group)
     in_half = context.sums_in_half(context.precision.half_convolutions)
-    out = convolved(x, weights, geometry, in_half=in_half, training=context.training)
-    return with_bias(out, optional_input(inputs, 2))
+    out = convolved(context, x, weights, geometry, in_half=in_half)
+    return with_bias(context, out, optional_input(inputs, 2))
 
 
 @lowering("ai.onnx", "ConvTranspose")
@@ -156,5 +165,5 @@ def conv_transpose(context: LoweringContext, inputs: Inputs, attributes: Attribu
     flipped = jnp.flip(flipped, axis=tuple(range(2, x.ndim)))
     geometry = Geometry((1,) * rank, tuple(padding), tuple(strides), (1,) * rank, group)
     in_half = context.sums_in_half(context.precision.half_convolutions)
-    out = convolved(x, flipped, geometry, in_half=in_half, training=context.training)
-    return with_bias(out, optional_input(inputs, 2))
+    out = convolved(context, x, flipped, geometry, in_half=in_half)
+    return with_bias(context, out, optional_input(inputs, 2))

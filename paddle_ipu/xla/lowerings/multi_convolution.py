@@ -23,13 +23,13 @@ def _padding(flat: Sequence[int]) -> Padding:
 
 
 def _one(
+    context: LoweringContext,
     x: jax.Array,
     weights: jax.Array,
     bias: Array | None,
     numbers: multi_convolution.Geometry,
     *,
     in_half: bool,
-    training: bool,
 ) -> jax.Array:
     geometry = Geometry(
         tuple(numbers.strides),
@@ -38,11 +38,11 @@ def _one(
         tuple(numbers.dilations),
         x.shape[1] // weights.shape[1],
     )
-    out = convolved(x, weights, geometry, in_half=in_half, training=training)
+    out = convolved(context, x, weights, geometry, in_half=in_half)
     if any(numbers.out_pads):
         widths = [(0, 0, 0), (0, 0, 0), *((a, b, 0) for a, b in _padding(numbers.out_pads))]
         out = lax.pad(out, np.zeros((), out.dtype), widths)
-    return with_bias(out, bias)
+    return with_bias(context, out, bias)
 
 
 @lowering("ai.graphcore", "MultiConv")
@@ -67,6 +67,6 @@ def multi_conv(
     in_half = in_half or [context.precision.half_convolutions] * len(data)
     numbers = multi_convolution.geometries(attributes, [x.ndim - 2 for x in data])
     return [
-        _one(x, w, bias, each, in_half=context.is_half and half, training=context.training)
+        _one(context, x, w, bias, each, in_half=context.is_half and half)
         for x, w, bias, each, half in zip(data, kernels, biases, numbers, in_half, strict=True)
     ]

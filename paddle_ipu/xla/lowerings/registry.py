@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.lowerings.range_checks import BlockRangeChecks, Checks, RangeCheck
 from paddle_ipu.xla.lowerings.residuals import Rematerialization
 from paddle_ipu.xla.precision.settings import Precision
@@ -109,6 +110,7 @@ class LoweringContext:
         logits: for each input, the operand of the Softmax over the last axis that made it; None
             without one.
         lookups: what Gathers of this graph have read, by the id of their result.
+        images: which arrays of this graph are there in channels-last layout, too.
         rematerializations: for each input, how backward makes it again; None where it is kept.
         may_rebind: the lowering may replace the array of its first input, a large weight, for later
             readers, by `rebound`.
@@ -141,6 +143,7 @@ class LoweringContext:
     transposed: Sequence[Operand] = ()
     logits: Sequence[Operand] = ()
     lookups: dict[int, Lookup] = field(default_factory=dict)
+    images: ImageLayouts = field(default_factory=ImageLayouts)
     rematerializations: Sequence[Rematerialization | None] = ()
     may_rebind: bool = False
     rebound: dict[int, Array] = field(default_factory=dict)

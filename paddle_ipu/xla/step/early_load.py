@@ -17,7 +17,6 @@ import jax
 
 from paddle_ipu.errors import CacheError
 from paddle_ipu.xla import process
-from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
 from paddle_ipu.xla.step.stored_executable import StoredExecutable, load_as_described
 from paddle_ipu.xla.step.surroundings import digest_of_surroundings
@@ -48,8 +47,6 @@ class EarlyLoad:
     def _run(self) -> None:
         loaded = None
         try:
-            # Kernels are known to XLA by name.
-            library.version()
             self._key = digest_of_surroundings("looks like", self._likeness)
             cache = ExecutableCache(self._folder)
             hint = cache.load(self._key)

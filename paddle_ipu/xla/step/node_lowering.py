@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import jax
+import jax.numpy as jnp
 
 from paddle_ipu.popart.operand_ranges import OperandRange
+from paddle_ipu.xla.lowerings import image_layouts
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import (
@@ -111,6 +113,7 @@ class NodeLowering:
             transposed=node.of_inputs(origins.transposed),
             logits=node.of_inputs(origins.logits),
             lookups=origins.lookups,
+            images=origins.images,
             may_rebind=bool(node.inputs) and node.inputs[0] in self.rebindable,
             rematerializations=node.of_inputs(origins.rematerializations),
             kernel=settings.kernels.get(first),
@@ -126,12 +129,21 @@ class NodeLowering:
             integers_of_paddle=settings.integers_of_paddle,
             is_joined=first in settings.joined_losses,
         )
-        made = node.rule(context, node.own(operands), node.attributes)
-        results: Sequence[Array] = made if isinstance(made, (tuple, list)) else (made,)
+        results = self._computed(node, context, operands)
         origins.rebind(node, context.rebound)
         origins.remember(node, context.rematerialized, self.half_dtypes)
         origins.record(node, operands, results)
         return results
+
+    def _computed(
+        self, node: LoweredNode, context: LoweringContext, operands: Sequence[Operand]
+    ) -> Sequence[Array]:
+        own, images = node.own(operands), self.origins.images
+        is_elementwise = self.training and node.op_type in image_layouts.ELEMENTWISE
+        turned = images.operands(own) if is_elementwise else None
+        made = node.rule(context, own if turned is None else turned, node.attributes)
+        results: Sequence[Array] = made if isinstance(made, (tuple, list)) else (made,)
+        return results if turned is None else [images.first(jnp.asarray(r)) for r in results]
 
 
 def _blocks(

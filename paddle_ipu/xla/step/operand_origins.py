@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import Array, Lookup, Operand
 from paddle_ipu.xla.lowerings.residuals import Rematerialization
@@ -22,6 +23,7 @@ class OperandOrigins:
         logits: result of a Softmax over the last axis -> its operand.
         rematerializations: tensor -> how backward makes it again.
         lookups: what Gathers have read, by the id of their result.
+        images: which arrays are there in channels-last layout, too.
         rebound: weight -> the array for its later readers, since the last :meth:`pop_rebound`.
     """
 
@@ -31,6 +33,7 @@ class OperandOrigins:
     logits: dict[str, Operand] = field(default_factory=dict)
     rematerializations: dict[str, Rematerialization] = field(default_factory=dict)
     lookups: dict[int, Lookup] = field(default_factory=dict)
+    images: ImageLayouts = field(default_factory=ImageLayouts)
     rebound: dict[str, Array] = field(default_factory=dict)
 
     def copy(self) -> OperandOrigins:

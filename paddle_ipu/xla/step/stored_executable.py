@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import jax
 from jax.experimental import serialize_executable
 
+from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.precision import integers
 
 _LOG = logging.getLogger("paddle_ipu")
@@ -135,6 +136,8 @@ def _loaded(
     description: Mapping[str, Any], content: bytes, trees: tuple[Any, Any], devices: Sequence[Any]
 ) -> StoredExecutable:
     temporary = int(description["temporary_bytes"])
+    # Kernels are known to XLA by name.
+    library.version()
     compiled = serialize_executable.deserialize_and_load(content, *trees, execution_devices=devices)
     return StoredExecutable(compiled, temporary, content, trees)
 

@@ -16,7 +16,9 @@ import numpy as np
 
 import paddle_ipu
 from paddle_ipu.instances import processor
+from paddle_ipu.xla.kernels import library
 
+_FLAGS = ("XLA_FLAGS", "ONEDNN_MAX_CPU_ISA", library.SETTING)
 _INSTALLED = ("jaxlib", "onnx-ir", "paddlepaddle", "paddlepaddle-gpu")
 
 
@@ -39,7 +41,7 @@ def surroundings() -> list[tuple[str, Any]]:
         ("machine", (platform.machine(), _processor())),
         # XLA shares its work out among as many threads.
         ("processors", len(os.sched_getaffinity(0))),
-        ("flags", [os.environ.get(name, "") for name in ("XLA_FLAGS", "ONEDNN_MAX_CPU_ISA")]),
+        ("flags", [os.environ.get(name, "") for name in _FLAGS]),
         ("settings", settings),
     ]
 

@@ -243,6 +243,7 @@ XLA_FFI_Error* paddle_ipu_onednn_convolution(XLA_FFI_CallFrame* call) {
   return 0;
 }
 XLA_FFI_Error* paddle_ipu_attention(XLA_FFI_CallFrame* call) { return 0; }
+XLA_FFI_Error* paddle_ipu_onednn_training(XLA_FFI_CallFrame* call) { return 0; }
 """
 """A library whose headers have a newer version of XLA's interface."""
 

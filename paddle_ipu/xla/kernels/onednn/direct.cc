@@ -5,7 +5,7 @@
 
 #include "onednn/direct.h"
 
-#include "onednn/onednn.h"
+#include "onednn/objects.h"
 
 #include <algorithm>
 #include <array>
@@ -16,71 +16,15 @@
 
 namespace {
 
-using Dims = std::vector<int64_t>;
-
-// oneDNN's kernels compute so many channels of the result at once; cuts between them are at multiples.
-constexpr int64_t kChannels = 64;
+using onednn::check;
+using onednn::Dims;
+using onednn::dnn;
+using onednn::engine;
+using onednn::kChannels;
+using onednn::OneThread;
+using onednn::Owned;
 
 constexpr int kActivations[kActivationCount] = {0, onednn::kRelu, onednn::kGeluErf, onednn::kGeluTanh};
-
-// Never destroyed: XLA's threads may outlive this library's globals.
-onednn::Functions* dnn = nullptr;
-void* engine = nullptr;
-
-void check(int status, const char* what) {
-  if (status != 0) throw std::runtime_error(std::string(what) + ": oneDNN's status " + std::to_string(status));
-}
-
-// Within its scope oneDNN makes primitives for one thread, since it asks OpenMP for the number.
-class OneThread {
- public:
-  OneThread() {
-    for (int i = 0; i < dnn->found_openmp; ++i) {
-      before_[i] = dnn->openmp[i].get();
-      dnn->openmp[i].set(1);
-    }
-  }
-  ~OneThread() {
-    for (int i = 0; i < dnn->found_openmp; ++i) dnn->openmp[i].set(before_[i]);
-  }
-
- private:
-  int before_[2] = {};
-};
-
-// Owns an object of oneDNN's.
-class Owned {
- public:
-  explicit Owned(int (*destroy)(void*)) : destroy_(destroy) {}
-  Owned(Owned&& other) noexcept : destroy_(other.destroy_), object_(std::exchange(other.object_, nullptr)) {}
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(destroy_, other.destroy_);
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Owned() {
-    if (object_ != nullptr) destroy_(object_);
-  }
-  void** out() { return &object_; }
-  void* get() const { return object_; }
-
- private:
-  int (*destroy_)(void*);
-  void* object_ = nullptr;
-};
-
-// A layout given by strides.
-Owned by_strides(const Dims& dims, const Dims& strides) {
-  Owned found(dnn->destroy_layout);
-  const int rank = static_cast<int>(dims.size());
-  check(dnn->describe_by_strides(found.out(), rank, dims.data(), onednn::kFloat32, strides.data()), "a layout");
-  return found;
-}
-
-// The layout [N, H, W, C]; oneDNN names dimensions in the order N, C, H, W whatever the layout.
-Owned channels_last(int64_t images, int64_t channels, int64_t height, int64_t width) {
-  return by_strides({images, channels, height, width}, {height * width * channels, 1, width * channels, channels});
-}
 
 // A primitive: the convolution of some rows of some images, for one thread.
 struct Kernel {
@@ -102,56 +46,13 @@ struct Part {
   int64_t source, result, weights, bias, places;
 };
 
-// A thread's own stream and memory.
-struct Workspace {
-  void* stream = nullptr;
-  Memory scratchpad, channels;
-  Workspace() { check(dnn->create_stream(&stream, engine, onednn::kInOrder), "a stream"); }
-  ~Workspace() { dnn->destroy_stream(stream); }
-};
-
-Workspace& workspace() {
-  thread_local Workspace own;
-  return own;
-}
-
-// The operands of one run, as memory objects of oneDNN's.
-class Memories {
- public:
-  void add(int number, const void* description, const void* data) {
-    void* memory = nullptr;
-    // oneDNN writes to results only.
-    check(dnn->create_memory(&memory, description, engine, const_cast<void*>(data)), "a memory object");
-    arguments_[count_++] = {number, memory};
-  }
-  void execute(const void* primitive) {
-    check(dnn->execute(primitive, workspace().stream, count_, arguments_), "a run");
-  }
-  ~Memories() {
-    for (int i = 0; i < count_; ++i) dnn->destroy_memory(arguments_[i].memory);
-  }
-
- private:
-  onednn::Argument arguments_[5];
-  int count_ = 0;
-};
-
 // How a convolution is cut: by channels of the result where weights are more than data, else by images, else by rows
 // of the result.
 class Direct : public Plan {
  public:
   explicit Direct(const Spec& given)
       : Plan(reduced(given)), height_(spec.result_height()), width_(spec.result_width()) {
-    if (width_ == 1 && height_ > 1 && spec.stride_x != spec.stride_y) {
-      // oneDNN 3.6 has a bug there: it steps from row to row by the stride of the columns.
-      throw std::runtime_error("a result one column wide, by other strides down than across");
-    }
-    const int64_t reach_y = (spec.kernel_height - 1) * spec.gap_y + 1;
-    const int64_t reach_x = (spec.kernel_width - 1) * spec.gap_x + 1;
-    if (std::max(spec.top, spec.bottom) >= reach_y || std::max(spec.left, spec.right) >= reach_x) {
-      // oneDNN 3.6 has a bug there: it reads outside of the data.
-      throw std::runtime_error("places of the result that read padding only");
-    }
+    onednn::refuse_wrong(spec);
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
     if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
@@ -185,17 +86,17 @@ class Direct : public Plan {
     const int64_t all = spec.results, own = all / chunks_;
     float *whole = buffers.result + part.result, *target = whole;
     if (part.places != 0) {
-      target = workspace().channels.floats(part.places * own);
+      target = onednn::workspace().channels.floats(part.places * own);
       for (int64_t i = 0; spec.has_addend && i < part.places; ++i) {
         std::memcpy(target + i * own, whole + i * all, own * sizeof(float));
       }
     }
-    Memories memories;
+    onednn::Memories memories;
     memories.add(onednn::kSource, kernel.source.get(), buffers.source + part.source);
     memories.add(onednn::kKernel, kernel.weights, buffers.weights + part.weights);
     if (kernel.bias.get() != nullptr) memories.add(onednn::kBias, kernel.bias.get(), buffers.bias + part.bias);
     memories.add(onednn::kResult, kernel.result.get(), target);
-    memories.add(onednn::kScratch, kernel.scratchpad, workspace().scratchpad.of(kernel.scratchpad_bytes));
+    memories.add(onednn::kScratch, kernel.scratchpad, onednn::workspace().scratchpad.of(kernel.scratchpad_bytes));
     memories.execute(kernel.primitive.get());
     for (int64_t i = 0; i < part.places; ++i) std::memcpy(whole + i * all, target + i * own, own * sizeof(float));
   }
@@ -226,13 +127,10 @@ class Direct : public Plan {
   void convert(const float* source, float* result, bool is_matrix, bool back) const {
     const OneThread alone;
     const int64_t each = spec.results / chunks_;
-    const Owned own = is_matrix ? by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
+    const Owned own = is_matrix ? onednn::by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
     const void *from = back ? layout_ : own.get(), *to = back ? own.get() : layout_;
-    Owned attributes(dnn->destroy_attributes), description(dnn->destroy_description), primitive(dnn->destroy);
-    check(dnn->create_attributes(attributes.out()), "attributes");
-    check(dnn->describe_reorder(description.out(), from, engine, to, engine, attributes.get()), "a layout of weights");
-    check(dnn->create(primitive.out(), description.get()), "a layout of weights");
-    Memories memories;
+    const Owned primitive = onednn::reorder(from, to);
+    onednn::Memories memories;
     memories.add(onednn::kSource, from, source);
     memories.add(onednn::kResult, to, result);
     memories.execute(primitive.get());
@@ -245,10 +143,10 @@ class Direct : public Plan {
     const int64_t inner = spec.kernel_height * spec.kernel_width, channels = spec.channels / spec.groups;
     const int64_t each = spec.results / spec.groups;
     if (spec.groups == 1) {
-      return by_strides({spec.results / chunks_, channels, spec.kernel_height, spec.kernel_width},
+      return onednn::by_strides({spec.results / chunks_, channels, spec.kernel_height, spec.kernel_width},
                         {channels * inner, inner, spec.kernel_width, 1});
     }
-    return by_strides({spec.groups, each, channels, spec.kernel_height, spec.kernel_width},
+    return onednn::by_strides({spec.groups, each, channels, spec.kernel_height, spec.kernel_width},
                       {each * channels * inner, channels * inner, inner, spec.kernel_width, 1});
   }
 
@@ -277,9 +175,9 @@ class Direct : public Plan {
   Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom) {
     Kernel made;
     const int64_t results = spec.results / chunks_;
-    made.source = channels_last(images, spec.channels, rows, spec.width);
-    made.result = channels_last(images, results, height, width_);
-    if (spec.has_bias) made.bias = by_strides({results}, {1});
+    made.source = onednn::channels_last(images, spec.channels, rows, spec.width);
+    made.result = onednn::channels_last(images, results, height, width_);
+    if (spec.has_bias) made.bias = onednn::by_strides({results}, {1});
     Owned operations(dnn->destroy_post_operations), attributes(dnn->destroy_attributes), weights(dnn->destroy_layout);
     check(dnn->create_post_operations(operations.out()), "attributes");
     if (spec.has_addend) check(dnn->append_sum(operations.get(), 1.0f, 0, onednn::kUndefinedType), "a sum");
@@ -291,11 +189,8 @@ class Direct : public Plan {
     check(dnn->set_scratchpad_mode(attributes.get(), onednn::kUserScratchpad), "attributes");
     Dims dims = {results, spec.channels, spec.kernel_height, spec.kernel_width};
     if (spec.groups > 1) dims = {spec.groups, results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
-    if (layout_ == nullptr) {
-      // The first primitive chooses the layout of the weights.
-      const int rank = static_cast<int>(dims.size());
-      check(dnn->describe_by_tag(weights.out(), rank, dims.data(), onednn::kFloat32, onednn::kAnyFormat), "a layout");
-    }
+    // The first primitive chooses the layout of the weights.
+    if (layout_ == nullptr) weights = onednn::any_layout(dims);
     const int64_t strides[] = {spec.stride_y, spec.stride_x}, gaps[] = {spec.gap_y - 1, spec.gap_x - 1};
     const int64_t before[] = {top, spec.left}, after[] = {bottom, spec.right};
     check(dnn->describe_convolution(made.description.out(), engine, onednn::kForwardInference, onednn::kDirect,
@@ -321,16 +216,6 @@ class Direct : public Plan {
 };
 
 }  // namespace
-
-int open_onednn(const char* path) {
-  if (dnn == nullptr) {
-    auto functions = std::make_unique<onednn::Functions>(path);
-    check(functions->create_engine(&engine, onednn::kCpu, 0), "an engine");
-    dnn = functions.release();
-  }
-  const auto* version = dnn->version();
-  return version->major * 10000 + version->minor * 100 + version->patch;
-}
 
 std::unique_ptr<Plan> make_direct(const Spec& spec) {
   if (dnn == nullptr) throw std::runtime_error("oneDNN is not open");

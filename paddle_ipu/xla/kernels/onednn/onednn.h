@@ -1,5 +1,5 @@
-// The functions of oneDNN's C interface (version 3, dnnl.h) that direct.cc calls, looked up by name in the library of
-// Paddle's wheel. Of oneDNN's headers that has only dnnl.h and its like, which include others that it lacks.
+// The functions of oneDNN's C interface (version 3, dnnl.h) that the files beside this one call, looked up by name in
+// the library of Paddle's wheel. Of oneDNN's headers that has only dnnl.h and its like, which include others that it lacks.
 
 #pragma once
 
@@ -27,6 +27,7 @@ constexpr int kInOrder = 1;            // dnnl_stream_in_order
 constexpr int kFloat32 = 3;            // dnnl_f32
 constexpr int kUndefinedType = 0;      // dnnl_data_type_undef
 constexpr int kAnyFormat = 1;          // dnnl_format_tag_any
+constexpr int kForwardTraining = 64;   // dnnl_forward_training
 constexpr int kForwardInference = 96;  // dnnl_forward_inference
 constexpr int kDirect = 1;             // dnnl_convolution_direct
 constexpr int kUserScratchpad = 1;     // dnnl_scratchpad_mode_user
@@ -34,6 +35,7 @@ constexpr int kRelu = 32;              // dnnl_eltwise_relu
 constexpr int kGeluTanh = 43;          // dnnl_eltwise_gelu_tanh
 constexpr int kGeluErf = 49;           // dnnl_eltwise_gelu_erf
 constexpr int kWeights = 131;          // dnnl_query_weights_md
+constexpr int kWeightsGradient = 132;  // dnnl_query_diff_weights_md
 constexpr int kScratchpad = 136;       // dnnl_query_scratchpad_md
 constexpr int kImplementation = 8;     // dnnl_query_impl_info_str
 constexpr int kSource = 1;             // DNNL_ARG_SRC, DNNL_ARG_FROM
@@ -41,6 +43,9 @@ constexpr int kResult = 17;            // DNNL_ARG_DST, DNNL_ARG_TO
 constexpr int kKernel = 33;            // DNNL_ARG_WEIGHTS
 constexpr int kBias = 41;              // DNNL_ARG_BIAS
 constexpr int kScratch = 80;           // DNNL_ARG_SCRATCHPAD
+constexpr int kOfSource = 129;         // DNNL_ARG_DIFF_SRC
+constexpr int kOfResult = 145;         // DNNL_ARG_DIFF_DST
+constexpr int kOfKernel = 161;         // DNNL_ARG_DIFF_WEIGHTS
 
 // oneDNN's functions; all give 0 where they succeed.
 struct Functions {
@@ -64,6 +69,15 @@ struct Functions {
                               const void* kernel, const void* bias, const void* result,
                               const int64_t* strides, const int64_t* dilations,
                               const int64_t* before, const int64_t* after, const void* attributes);
+  int (*describe_data_gradient)(void**, void* engine, int algorithm, const void* of_source, const void* kernel,
+                                const void* of_result, const int64_t* strides, const int64_t* dilations,
+                                const int64_t* before, const int64_t* after, const void* forward,
+                                const void* attributes);
+  int (*describe_kernel_gradient)(void**, void* engine, int algorithm, const void* source, const void* of_kernel,
+                                  const void* of_bias, const void* of_result, const int64_t* strides,
+                                  const int64_t* dilations, const int64_t* before, const int64_t* after,
+                                  const void* forward, const void* attributes);
+  int (*describe_part)(void**, const void* layout, const int64_t* dims, const int64_t* offsets);
   int (*describe_reorder)(void**, const void* from, void* engine, const void* to, void* other,
                           const void* attributes);
   const void* (*query_memory)(const void* primitive_description, int what, int index);
@@ -103,6 +117,9 @@ struct Functions {
     find(append_sum, "dnnl_post_ops_append_sum");
     find(append_activation, "dnnl_post_ops_append_eltwise");
     find(describe_convolution, "dnnl_convolution_forward_primitive_desc_create");
+    find(describe_data_gradient, "dnnl_convolution_backward_data_primitive_desc_create");
+    find(describe_kernel_gradient, "dnnl_convolution_backward_weights_primitive_desc_create");
+    find(describe_part, "dnnl_memory_desc_create_submemory");
     find(describe_reorder, "dnnl_reorder_primitive_desc_create");
     find(query_memory, "dnnl_primitive_desc_query_md");
     find(query, "dnnl_primitive_desc_query");
