@@ -11,7 +11,11 @@ import pytest
 
 from tests.popart_stand_in import StandIn
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    # Paddle's own batch norm says so in each program.
+    pytest.mark.filterwarnings("ignore:When training, we now always track global mean"),
+]
 
 PROGRAMS = {
     "mnist.train": ("--smoke",),

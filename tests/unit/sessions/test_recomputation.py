@@ -135,7 +135,7 @@ def test_what_acts_on_the_host_runs_once(capfd: pytest.CaptureFixture[str]) -> N
         w = make.addInitializedInputTensor(np.eye(WIDTH, dtype=np.float32), f"w{number}")
         h = ops.tanh([ops.matmul([h, w])])
         if number == 1:
-            h = make.aiGraphcore.printtensor([h], 0, "seen")
+            h = make.aiGraphcore.printtensor([h], 0, title="seen")
     loss = make.aiGraphcore.l1loss([h], 0.1)
     session = popart.TrainingSession(
         make.model, flow(1, {loss: "All"}), loss, popart.ConstSGD(0.05), device(),
