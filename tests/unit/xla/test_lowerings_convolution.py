@@ -81,6 +81,14 @@ POOLS = [
     ({"kernel_shape": [3, 3], "strides": [2, 2]}, 3, 2, 0, False),
     ({"kernel_shape": [3, 3], "strides": [2, 1], "pads": [1, 1, 1, 1]}, 3, (2, 1), 1, False),
     ({"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}, 2, 2, 0, True),
+    ({"kernel_shape": [2, 2], "strides": [3, 3]}, 2, 3, 0, False),
+    (
+        {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 0]},
+        (3, 2),
+        (2, 3),
+        (1, 0),
+        False,
+    ),
 ]
 
 
