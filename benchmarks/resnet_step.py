@@ -45,7 +45,7 @@ _BENCHMARK = Benchmark(
     },
     load=_load,
     flops=step_flops,
-    tolerance=1e-3,
+    tolerance=1e-4,
     products="convolutions",
 )
 
