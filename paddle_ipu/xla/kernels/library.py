@@ -26,8 +26,9 @@ from paddle_ipu.xla import process
 SETTING = "PADDLE_IPU_ONEDNN"
 """The variable of the environment that turns oneDNN off, where it is 0."""
 
-ACTIVATIONS = ("", "Relu", "GeluErf", "Gelu")
-"""PopART's operators that are fused with a convolution, by their number in plan.h."""
+ACTIVATIONS = ("", "Relu", "GeluErf", "Gelu", "HardSwish", "Swish")
+"""What is fused with a convolution, by its number in plan.h: PopART's operators, and HardSwish, a
+product of x and min(max(x / 6 + 1 / 2, 0), 1)."""
 
 _EXACT_INTEGERS = 1 << 24
 """float32 has all integers up to here."""

@@ -30,7 +30,7 @@ struct Spec {
 constexpr int kNumbers = sizeof(Spec) / sizeof(int64_t);
 
 // By the index in library.py's ACTIVATIONS.
-enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kActivationCount };
+enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kHardSwishOf, kSwishOf, kActivationCount };
 
 // Multiplications for which a thread is worth its start: with fewer it is waited for longer than it works.
 constexpr int64_t kLeastWork = 2'000'000;

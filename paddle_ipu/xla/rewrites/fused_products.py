@@ -30,6 +30,7 @@ from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
     ("ai.graphcore", "Gelu"),
+    ("ai.graphcore", "Swish"),
 }
 
 
@@ -163,7 +164,11 @@ class _Search:
         """Takes the operator that reads the chain's end into it, where that is possible."""
         end = chain.end
         uses = tuple(end.uses())
-        if chain.activation or end.name in self.kept or len(uses) != 1:
+        if chain.activation or end.name in self.kept:
+            return False
+        if len(uses) == 2:
+            return self._is_gated(chain)
+        if len(uses) != 1:
             return False
         node = uses[0].node
         if len(node.outputs) != 1 or not is_float32(node.outputs[0]):
@@ -200,6 +205,29 @@ class _Search:
             return False
         self.done.add(str(out.name))
         chain.between.append(str(end.name))
+        chain.end = out
+        return True
+
+    def _is_gated(self, chain: _Chain) -> bool:
+        """Takes HardSigmoid and the product of it and what it reads into the chain: HardSwish."""
+        end = chain.end
+        gate, product = sorted((use.node for use in end.uses()), key=lambda n: n.op_type == "Mul")
+        if (gate.op_type, product.op_type) != ("HardSigmoid", "Mul") or len(product.inputs) != 2:
+            return False
+        opened, out = gate.outputs[0], product.outputs[0]
+        slope, offset = (gate.attributes.get_float(n, 0.0) for n in ("alpha", "beta"))
+        if (
+            {id(value) for value in product.inputs} != {id(end), id(opened)}
+            or len(opened.uses()) != 1
+            or opened.name in self.kept
+            or not is_float32(out)
+            or not math.isclose(slope, 1 / 6, rel_tol=1e-6)
+            or offset != 0.5
+        ):
+            return False
+        chain.activation = library.ACTIVATIONS.index("HardSwish")
+        self.done.update((str(opened.name), str(out.name)))
+        chain.between += [str(end.name), str(opened.name)]
         chain.end = out
         return True
 

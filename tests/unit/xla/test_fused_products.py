@@ -99,6 +99,26 @@ def gelus(p: Program) -> list[str]:
             p.graphcore.gelu([sums[1]])]  # fmt: skip
 
 
+def _hard_swish(p: Program, x: str, slope: float = 1 / 6) -> tuple[str, str]:
+    opened = p.onnx.hardsigmoid([x], slope, 0.5)
+    return str(p.onnx.mul([opened, x])), str(opened)
+
+
+@case("bias HardSwish", "HardSwish", "Swish")
+def products_times_their_own_sigmoid(p: Program) -> list[str]:
+    plain = p.product()
+    hard = p.onnx.mul([plain, p.onnx.hardsigmoid([plain], 1 / 6, 0.5)])
+    return [_hard_swish(p, p.norm(p.convolution()))[0], hard, p.graphcore.swish([p.product()])]
+
+
+@case("", "", "")
+def sigmoids_that_do_more(p: Program) -> list[str]:
+    steep = _hard_swish(p, p.product(), 0.2)[0]
+    twice = p.product()
+    other = p.onnx.mul([p.onnx.hardsigmoid([twice], 1 / 6, 0.5), p.onnx.tanh([twice])])
+    return [steep, *_hard_swish(p, p.product()), other]
+
+
 @case("bias addend")
 def dropout_on_the_way(p: Program) -> list[str]:
     dropped = p.onnx.dropout([p.add(p.product(), p.weight(256))], num_outputs=1)[0]

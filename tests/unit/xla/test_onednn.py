@@ -57,7 +57,7 @@ def _specs(draw: st.DrawFn) -> Spec:
         left=pads[1],
         bottom=pads[2],
         right=pads[3],
-        activation=draw(st.integers(0, 3)),
+        activation=draw(st.integers(0, len(library.ACTIVATIONS) - 1)),
         has_bias=draw(st.integers(0, 1)),
         has_addend=draw(st.integers(0, 1)),
         parts=draw(st.integers(1, 5)),
@@ -113,12 +113,16 @@ def test_what_threads_share_is_put_together(changed: dict[str, int]) -> None:
     convolutions.check(spec)
 
 
-@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+@pytest.mark.parametrize(
+    "activation", range(len(library.ACTIVATIONS)), ids=lambda i: library.ACTIVATIONS[i] or "none"
+)
 def test_activations_follow_the_sum(activation: int) -> None:
     convolutions.check(replace(PLAIN, activation=activation, has_addend=1))
 
 
-@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+@pytest.mark.parametrize(
+    "activation", range(len(library.ACTIVATIONS)), ids=lambda i: library.ACTIVATIONS[i] or "none"
+)
 def test_what_is_no_number_stays_none_but_for_relu(activation: int) -> None:
     spec = replace(PLAIN, activation=activation)
     x, weights, bias, addend = convolutions.numbers(spec)
@@ -272,7 +276,9 @@ def test_a_library_for_a_newer_jaxlib_is_told(
     )
 
 
-@pytest.mark.parametrize("activation", range(4), ids=lambda i: library.ACTIVATIONS[i] or "none")
+@pytest.mark.parametrize(
+    "activation", range(len(library.ACTIVATIONS)), ids=lambda i: library.ACTIVATIONS[i] or "none"
+)
 @pytest.mark.parametrize("results", [48, 61, 256], ids=["whole", "odd", "in chunks"])
 def test_a_matrix_is_packed_as_it_is(results: int, activation: int) -> None:
     spec = replace(LARGE, channels=512, results=results, activation=activation, **ONE)

@@ -30,17 +30,21 @@ NAMING = {
     "dnnl_data_type_undef": ("dnnl_dt2str", "undef"),
     "dnnl_format_tag_any": ("dnnl_fmt_tag2str", "any"),
     "dnnl_forward_inference": ("dnnl_prop_kind2str", "forward_inference"),
+    "dnnl_forward_training": ("dnnl_prop_kind2str", "forward_training"),
     "dnnl_convolution_direct": ("dnnl_alg_kind2str", "convolution_direct"),
     "dnnl_scratchpad_mode_user": ("dnnl_scratchpad_mode2str", "user"),
     "dnnl_eltwise_relu": ("dnnl_alg_kind2str", "eltwise_relu"),
     "dnnl_eltwise_gelu_tanh": ("dnnl_alg_kind2str", "eltwise_gelu_tanh"),
     "dnnl_eltwise_gelu_erf": ("dnnl_alg_kind2str", "eltwise_gelu_erf"),
+    "dnnl_eltwise_hardswish": ("dnnl_alg_kind2str", "eltwise_hardswish"),
+    "dnnl_eltwise_swish": ("dnnl_alg_kind2str", "eltwise_swish"),
 }
 """The function of oneDNN that names values of a type, and the name that it must give."""
 
 UNNAMED = {
     "dnnl_stream_in_order",
     "dnnl_query_weights_md",
+    "dnnl_query_diff_weights_md",
     "dnnl_query_scratchpad_md",
     "dnnl_query_impl_info_str",
     "DNNL_ARG_SRC",
@@ -50,6 +54,9 @@ UNNAMED = {
     "DNNL_ARG_WEIGHTS",
     "DNNL_ARG_BIAS",
     "DNNL_ARG_SCRATCHPAD",
+    "DNNL_ARG_DIFF_SRC",
+    "DNNL_ARG_DIFF_DST",
+    "DNNL_ARG_DIFF_WEIGHTS",
 }
 """Of types that oneDNN has no names for; without them no convolution of test_onednn.py runs."""
 

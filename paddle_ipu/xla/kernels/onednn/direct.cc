@@ -24,7 +24,17 @@ using onednn::kChannels;
 using onednn::OneThread;
 using onednn::Owned;
 
-constexpr int kActivations[kActivationCount] = {0, onednn::kRelu, onednn::kGeluErf, onednn::kGeluTanh};
+// oneDNN's number of an activation, and its two parameters.
+struct Eltwise {
+  int algorithm;
+  float alpha, beta;
+};
+constexpr Eltwise kActivations[kActivationCount] = {{0, 0, 0},
+                                                    {onednn::kRelu, 0, 0},
+                                                    {onednn::kGeluErf, 0, 0},
+                                                    {onednn::kGeluTanh, 0, 0},
+                                                    {onednn::kHardSwish, 1.0f / 6, 0.5f},
+                                                    {onednn::kSwish, 1, 0}};
 
 // A primitive: the convolution of some rows of some images, for one thread.
 struct Kernel {
@@ -182,7 +192,8 @@ class Direct : public Plan {
     check(dnn->create_post_operations(operations.out()), "attributes");
     if (spec.has_addend) check(dnn->append_sum(operations.get(), 1.0f, 0, onednn::kUndefinedType), "a sum");
     if (spec.activation) {
-      check(dnn->append_activation(operations.get(), kActivations[spec.activation], 0.0f, 0.0f), "an activation");
+      const Eltwise& own = kActivations[spec.activation];
+      check(dnn->append_activation(operations.get(), own.algorithm, own.alpha, own.beta), "an activation");
     }
     check(dnn->create_attributes(attributes.out()), "attributes");
     check(dnn->set_post_operations(attributes.get(), operations.get()), "attributes");
