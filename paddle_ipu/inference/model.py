@@ -99,7 +99,7 @@ class Model:
             arrays: one for each input, in the order of `inputs`.
 
         Returns:
-            One array for each output.
+            One array for each output, which may be read-only.
 
         Raises:
             FeedError: a shape or dtype that the model does not take, or shapes that do not go
@@ -115,7 +115,7 @@ class Model:
         if not program.backend.is_attached:
             raise BackendUnavailableError(_GONE)
         feed = {known.name: array for known, array in zip(self.inputs, arrays, strict=True)}
-        results = program.run(feed, self._fetches)
+        results = program.run_to_read(feed, self._fetches)
         if self.rows > 1:
             results = [self._merged(array, program) for array in results]
         if self._in_half:

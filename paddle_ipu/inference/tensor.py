@@ -119,7 +119,7 @@ class IpuTensor:
                 f"one of {', '.join(sorted(_DTYPES - {'uint16'}))}. The model declares "
                 f"{self._dtype}."
             )
-        self.array, self._owns = np.array(data, order="C"), True
+        self.array, self._owns = _aligned(data), True
 
     def share_external_data(self, data: Tensor | DenseTensor) -> None:
         """Takes a tensor's memory without a copy, and keeps the tensor alive.
@@ -178,6 +178,19 @@ def view_of(data: Tensor | DenseTensor, where: str) -> Array:
             "arrays there is predictor.get_input_handle(name).copy_from_cpu(array)."
         )
     return scopes.to_bits(scopes.view(data))
+
+
+_ALIGNMENT = 64
+"""Bytes; XLA copies what begins elsewhere."""
+
+
+def _aligned(data: Array) -> Array:
+    """A copy in C order, which XLA reads where it is."""
+    memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
+    copy[...] = data
+    return copy
 
 
 # Paddle 2.6 has the older name.

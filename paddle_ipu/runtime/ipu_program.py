@@ -279,15 +279,18 @@ class IpuProgram:
             IntegerDivisionError: integers are divided by zero.
             NumericalError: floating-point checks are on and a result is not finite.
         """
+        arrays = self.run_to_read(feed, fetch_list)
+        return [_own(array) if return_numpy else _dense(array) for array in arrays]
+
+    def run_to_read(self, feed: Mapping[str, Any] | None, fetch_list: Any) -> list[Array]:
+        """As :meth:`run`, without a copy: the arrays may be read-only, memory of the device."""
         self._require_compiled()
         if self._recording is None:
-            return self._run(feed, fetch_list, return_numpy)
+            return self._run(feed, fetch_list)
         with self._recording.run():
-            return self._run(feed, fetch_list, return_numpy)
+            return self._run(feed, fetch_list)
 
-    def _run(
-        self, feed: Mapping[str, Any] | None, fetch_list: Any, return_numpy: bool
-    ) -> list[Any]:
+    def _run(self, feed: Mapping[str, Any] | None, fetch_list: Any) -> list[Array]:
         names = [item if isinstance(item, str) else name_of(item) for item in flat(fetch_list)]
         for name in names:
             if name not in self.fetches:
@@ -297,11 +300,9 @@ class IpuProgram:
                     "compile(fetch_list=...)."
                 )
         if self._runner is not None:
-            results = self._served(self._runner, feed or {}, names)
-        else:
-            outputs = self.compute({} if self._synthetic else self._inputs(feed or {}))
-            results = [self._result(self.fetches[name], outputs) for name in names]
-        return results if return_numpy else [_dense(array) for array in results]
+            return self._served(self._runner, feed or {}, names)
+        outputs = self.compute({} if self._synthetic else self._inputs(feed or {}))
+        return [self._result(self.fetches[name], outputs) for name in names]
 
     def compute(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """A step on arrays as the device has them.
@@ -310,7 +311,7 @@ class IpuProgram:
             inputs: PopART input -> the rows of a whole step, in the device's dtype.
 
         Returns:
-            Anchor -> what the device returned, with PopART's axes.
+            Anchor -> what the device returned, with PopART's axes; some of it read-only.
 
         Raises:
             BackendUnavailableError: the backend was reset.
@@ -503,6 +504,10 @@ def attach_source(
     """
     if error.node is not None:
         error.args = (f"{error.args[0]} It comes from Paddle's {describe(error.node)}.",)
+
+
+def _own(array: Array) -> Array:
+    return array if array.flags.writeable else array.copy()
 
 
 def _dense(array: Array) -> Any:

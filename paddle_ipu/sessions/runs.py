@@ -189,8 +189,9 @@ class SessionRuns(SessionWeights):
                 compiled by the first run that needs it.
 
         Returns:
-            Anchor -> array as ``initAnchorArrays`` has it, the caller's own; zeros with synthetic
-            data.
+            Anchor -> array as ``initAnchorArrays`` has it; zeros with synthetic data. They stay as
+            they are whatever is run after, and of a step that changes nothing they are the
+            device's own memory, which can only be read.
 
         Raises:
             popart_runtime_error: not prepared, weights never uploaded in training, an input
@@ -205,8 +206,10 @@ class SessionRuns(SessionWeights):
         except (KeyError, ValueError) as error:
             raise self._input_error(inputs) from error
         results = self._run_step(feeds, updating)
+        # Of a step that changes weights a result may be one, whose memory the next step takes.
+        as_kept = np.asarray if self._executable.runs_are_independent else np.array
         return {
-            name: np.array(results[name]).reshape(shape)
+            name: as_kept(results[name]).reshape(shape)
             for name, (shape, _) in self._anchors.items()
         }
 

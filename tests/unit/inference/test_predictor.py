@@ -150,6 +150,27 @@ def test_rows_of_all_replicas_and_batches_are_one_batch(
 # -- handles ---------------------------------------------------------------------------------------
 
 
+def test_what_a_handle_gives_is_the_callers_own(predictor: Any) -> None:
+    own = predictor.clone()
+    expected = run(own, rows(4))
+    for name, array in zip(own.get_output_names(), expected, strict=True):
+        handle = own.get_output_handle(name)
+        given = handle.copy_to_cpu()
+        given[...] = 0
+        np.testing.assert_array_equal(handle.copy_to_cpu(), array)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (0, 3), ()])
+def test_xla_reads_an_inputs_copy_where_it_is(predictor: Any, shape: tuple[int, ...]) -> None:
+    handle = predictor.clone().get_input_handle("x")
+    data = np.asfortranarray(np.random.default_rng(1).normal(size=shape).astype(np.float32))
+    handle.copy_from_cpu(data)
+    assert handle.array.ctypes.data % 64 == 0
+    assert handle.array.flags.c_contiguous
+    np.testing.assert_array_equal(handle.copy_to_cpu(), data)
+    assert not np.shares_memory(handle.array, data)
+
+
 def test_handles_before_a_run_are_as_paddles(predictor: Any, config_of: Callable[..., Any]) -> None:
     own, theirs = predictor.clone(), inference.create_predictor(config_of("rows"))
     for handle in (own.get_input_handle("x"), theirs.get_input_handle("x")):

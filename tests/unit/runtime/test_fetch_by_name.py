@@ -48,6 +48,7 @@ def test_the_ipu_fetches_from_a_clone_by_a_name_asked_later() -> None:
     )
     np.testing.assert_array_equal(got[0], np.full((2, 3), 2.0, np.float32))
     assert float(got[1]) == 2.0
+    assert all(array.flags.writeable for array in got)
 
 
 def test_a_name_that_nothing_has_is_paddles_to_refuse() -> None:
