@@ -64,6 +64,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         faulthandler.enable(session.config.stash[_STDERR])
 
 
+@pytest.fixture(autouse=True)
+def _scopes_go(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has a test's Scopes go after it, where Paddle keeps their tensors until the process ends."""
+    made: list[object] = []
+    if "paddle" in sys.modules:
+        import paddle
+
+        from paddle_ipu.runtime import scope
+
+        def make() -> object:
+            made.append(scope.temporary())
+            return made[-1]
+
+        monkeypatch.setattr(paddle.static, "Scope", make)
+    yield
+    made.clear()
+
+
 @pytest.fixture
 def graphcores(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """A stand-in that is imported as Graphcore's ``popart``, and asked for."""

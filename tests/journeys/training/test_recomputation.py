@@ -13,6 +13,7 @@ from tests.journeys.training.side_by_side import read
 
 Array = np.ndarray[Any, Any]
 F = paddle.nn.functional
+ELEMENTS = 32 * 8 * 8 * 8
 RECOMPUTATIONS = ("NoRecompute", "Standard", "NormOnly", "Pipeline", "RecomputeAll")
 
 
@@ -50,7 +51,8 @@ def trained(kind: int, half: bool) -> tuple[list[float], dict[str, Array], int]:
 def test_masks_roundings_and_statistics_are_those_of_forward(static_mode: None, half: bool) -> None:
     losses, variables, kept = trained(0, half)
     again, same, needed = trained(1, half)
-    assert needed < 0.7 * kept
+    # What two of the three layers convolved, and what their ReLUs gave, is not kept.
+    assert kept - needed >= 2 * 2 * ELEMENTS * (2 if half else 4)
     np.testing.assert_allclose(again, losses, rtol=1e-6)
     for name, array in variables.items():
         distance = float(np.linalg.norm(same[name] - array))

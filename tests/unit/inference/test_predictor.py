@@ -165,7 +165,7 @@ def test_xla_reads_an_inputs_copy_where_it_is(predictor: Any, shape: tuple[int, 
     handle = predictor.clone().get_input_handle("x")
     data = np.asfortranarray(np.random.default_rng(1).normal(size=shape).astype(np.float32))
     handle.copy_from_cpu(data)
-    assert handle.array.ctypes.data % 64 == 0
+    assert handle.array.ctypes.data % 64 == 0 or not handle.array.size
     assert handle.array.flags.c_contiguous
     np.testing.assert_array_equal(handle.copy_to_cpu(), data)
     assert not np.shares_memory(handle.array, data)
