@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,22 +65,36 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         faulthandler.enable(session.config.stash[_STDERR])
 
 
+_SCOPES: deque[Any] = deque()
+"""Those of ``paddle.static.Scope()`` that may still be in use."""
+
+
 @pytest.fixture(autouse=True)
-def _scopes_go(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Has a test's Scopes go after it, where Paddle keeps their tensors until the process ends."""
-    made: list[object] = []
-    if "paddle" in sys.modules:
-        import paddle
+def _scopes_go() -> Iterator[None]:
+    """Has a test's Scopes go after it; Paddle keeps them, and their tensors, in a pool."""
+    if "paddle" not in sys.modules:
+        yield
+        return
+    import paddle
 
-        from paddle_ipu.runtime import scope
+    stock = paddle.static.Scope
 
-        def make() -> object:
-            made.append(scope.temporary())
-            return made[-1]
+    def make() -> object:
+        _SCOPES.append(stock())
+        return _SCOPES[-1]
 
-        monkeypatch.setattr(paddle.static, "Scope", make)
-    yield
-    made.clear()
+    paddle.static.Scope = make
+    try:
+        yield
+    finally:
+        paddle.static.Scope = stock
+    for _ in range(len(_SCOPES)):
+        scope = _SCOPES.popleft()
+        # The variable's reference, and that of the call.
+        if sys.getrefcount(scope) > 2:
+            _SCOPES.append(scope)
+        else:
+            scope._remove_from_pool()
 
 
 @pytest.fixture

@@ -282,7 +282,7 @@ class IpuProgram:
         arrays = self.run_to_read(feed, fetch_list)
         return [_own(array) if return_numpy else _dense(array) for array in arrays]
 
-    def run_to_read(self, feed: Mapping[str, Any] | None, fetch_list: Any) -> list[Array]:
+    def run_to_read(self, feed: Mapping[str, Any] | None, fetch_list: object) -> list[Array]:
         """As :meth:`run`, without a copy: the arrays may be read-only, memory of the device."""
         self._require_compiled()
         if self._recording is None:
@@ -290,7 +290,7 @@ class IpuProgram:
         with self._recording.run():
             return self._run(feed, fetch_list)
 
-    def _run(self, feed: Mapping[str, Any] | None, fetch_list: Any) -> list[Array]:
+    def _run(self, feed: Mapping[str, Any] | None, fetch_list: object) -> list[Array]:
         names = [item if isinstance(item, str) else name_of(item) for item in flat(fetch_list)]
         for name in names:
             if name not in self.fetches:
