@@ -226,6 +226,8 @@ def load_external(tensors: Iterable[onnx.TensorProto], folder: Path | None) -> d
             entry = entries.get("location")
             location = "" if entry is None else entry.value
             base = folder if entry is None else _folder_of(tensor.name, entry, folder)
+            if entry is not None and base is not None:
+                _refuse_links(tensor.name, base, entry.value)
             external_data_helper.load_external_data_for_tensor(tensor, str(base or ""))
             if entry is not None and base is not None:
                 offset = int(entries["offset"].value) if "offset" in entries else 0
@@ -234,6 +236,17 @@ def load_external(tensors: Iterable[onnx.TensorProto], folder: Path | None) -> d
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
     return places
+
+
+def _refuse_links(name: str, base: Path, location: str) -> None:
+    """Raises ValueError where a part of the path is one; older releases of onnx follow it."""
+    path = base
+    for part in Path(location).parts:
+        path /= part
+        if path.is_symlink():
+            raise ValueError(
+                f"the data of tensor {name!r} should be stored in {path}, but it is a symbolic link"
+            )
 
 
 def _folder_of(name: str, entry: onnx.StringStringEntryProto, folder: Path | None) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
@@ -18,14 +19,19 @@ from paddle_ipu.errors import popart_exception
 Transformer = popart.GraphTransformer
 
 
+def _tensor(name: str, numbers: Any, dtype: Any) -> onnx.TensorProto:
+    # Older releases of onnx take no array of bfloat16.
+    return ir.to_proto(ir.Tensor(np.asarray(numbers, dtype), name=name))
+
+
 def _model(dtype: Any, numbers: Any, constant: Any = None) -> onnx.ModelProto:
     """``y = x + w``; plus a constant `c`, where there is one. `w` is an input too."""
-    weight = numpy_helper.from_array(np.asarray(numbers, dtype), "w")
+    weight = _tensor("w", numbers, dtype)
     kind, shape = weight.data_type, list(weight.dims)
     x, w, y = (helper.make_tensor_value_info(n, kind, shape) for n in "xwy")
     nodes = [helper.make_node("Add", ["x", "w"], ["y" if constant is None else "s"])]
     if constant is not None:
-        value = numpy_helper.from_array(np.asarray(constant, dtype), "c")
+        value = _tensor("c", constant, dtype)
         nodes.insert(0, helper.make_node("Constant", [], ["c"], value=value))
         nodes.append(helper.make_node("Add", ["s", "c"], ["y"]))
     graph = helper.make_graph(nodes, "graph", [x, w], [y], [weight])

@@ -164,7 +164,9 @@ def test_weights_that_a_builder_saved_in_a_file(
 def test_weights_that_are_too_few(folder: Path) -> None:
     path = folder / "m.onnx"
     path.write_bytes(_model("weights", length=5).SerializeToString())
-    with pytest.raises(popart_exception, match=r"length \(20\) exceeds available data \(8 bytes"):
+    with pytest.raises(
+        popart_exception, match=r"length \(20\) exceeds available data \(8|8 bytes, expected 20"
+    ):
         _session(path)
 
 

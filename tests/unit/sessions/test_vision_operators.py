@@ -75,6 +75,8 @@ def _onnx_resized(x: Array, scales: Any, sizes: Any, options: dict[str, Any]) ->
 PLACES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 
 
+# onnx 1.17 counts the corners of no element.
+@pytest.mark.filterwarnings("ignore:divide by zero encountered in scalar floor_divide")
 @pytest.mark.parametrize("coordinates", PLACES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("scale", [0.3, 0.51, 0.8, 1.5, 2.6, 3.0001])
