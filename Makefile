@@ -23,19 +23,24 @@ export XLA_FLAGS = --xla_cpu_max_isa=$(ISA)
 export MKL_ENABLE_INSTRUCTIONS = $(ISA)
 endif
 
-# The releases that older environments hold. 2.6 has the old API whole.
-PADDLE_2.6 = 2.6.2
-PADDLE_3.0 = 3.0.0
-PADDLE_3.1 = 3.1.1
-PADDLE_3.2 = 3.2.2
+# The releases that other environments hold. Paddle 2.6 has the old API whole; in `oldest` all that
+# the package is built on is of the first version that it takes, in `newest` of the last one that
+# the newest Python here has.
+VERSIONS_2.6 = paddlepaddle==2.6.2
+VERSIONS_3.0 = paddlepaddle==3.0.0
+VERSIONS_3.1 = paddlepaddle==3.1.1
+VERSIONS_3.2 = paddlepaddle==3.2.2
+VERSIONS_oldest = $(shell $(PYTHON) -m tools.oldest_versions)
+PYTHON_newest = $(shell for python in python3.13 python3.12 $(HOME)/.pyenv/versions/3.13*/bin/python $(HOME)/.pyenv/versions/3.12*/bin/python $(PYTHON); do \
+	"$$python" -c '' 2>/dev/null && echo "$$python" && break; done)
 
 # The tiers are pytest's markers; CONTRIBUTING.md explains them, tests/tiers.py has them.
 CORE = -m "not long and not thorough"
 CORE_OF_OLDEST = -m "not long and not thorough and not newest and not same"
 
 .PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv format lint types imports
-.PHONY: test test-all core core-2.6 every every-2.6 every-3.0 every-3.1 every-3.2 examples verify-bert onnx-nodes
-.PHONY: fuzz steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 clean
+.PHONY: test test-all core core-2.6 core-oldest core-newest every every-2.6 every-3.0 every-3.1 every-3.2 examples verify-bert onnx-nodes
+.PHONY: fuzz steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 venv-oldest venv-newest clean
 # Environments are kept, though only patterns name them.
 .PRECIOUS: .venv-%/installed $(VENV)/installed-%
 
@@ -92,15 +97,17 @@ $(VENV)/installed: $(BUILT_FROM)
 	@touch $@
 
 .venv-%/installed: $(BUILT_FROM)
-	$(PYTHON) -m venv .venv-$*
+	$(or $(PYTHON_$*),$(PYTHON)) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --upgrade pip
-	.venv-$*/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' paddlepaddle==$(PADDLE_$*)
+	.venv-$*/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' $(VERSIONS_$*)
 	@touch $@
 
 venv-2.6: .venv-2.6/installed  ## make .venv-2.6 with Paddle 2.6 (venv-3.0, venv-3.1, venv-3.2: likewise)
 venv-3.0: .venv-3.0/installed
 venv-3.1: .venv-3.1/installed
 venv-3.2: .venv-3.2/installed
+venv-oldest: .venv-oldest/installed  ## make .venv-oldest with the oldest versions of what the package is built on
+venv-newest: .venv-newest/installed  ## make .venv-newest with the newest Python here and all that is newest on it
 
 format: venv  ## rewrite the sources in ruff's format
 	$(RUN)/ruff format $(SOURCES)
@@ -118,16 +125,19 @@ imports: venv  ## check who may import whom
 	$(RUN)/lint-imports --no-logo
 
 # XLA compiles most programs but once for all Paddle versions.
-core core-2.6 every every-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
-core core-2.6 every every-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+core core-% every every-%: export JAX_COMPILATION_CACHE_DIR = $(abspath out/xla)
+core core-% every every-%: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
 # The comparison of both versions' programs, tests/versions, needs the other version's Python.
-core every: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
+core core-oldest core-newest every: export PADDLE_IPU_PADDLE26_PYTHON = $(abspath .venv-2.6/bin/python)
 
 core: venv venv-2.6  ## run the tests of `make test` on the newest Paddle
 	$(RUN)/python $(PYTEST) $(CORE)
 
 core-2.6: venv-2.6  ## run those of them that depend on Paddle's version on 2.6
 	.venv-2.6/bin/python $(PYTEST) $(CORE_OF_OLDEST)
+
+core-oldest core-newest: core-%: venv-% venv-2.6  ## run the tests of `make test` with the oldest versions (core-newest: with the newest)
+	.venv-$*/bin/python $(PYTEST) $(CORE)
 
 every: venv venv-2.6  ## run every test on the newest Paddle
 	$(RUN)/python $(PYTEST) -m ""
@@ -170,8 +180,8 @@ steps: venv venv-2.6  ## compare the lowered steps with those of another checkou
 test: lint types imports core core-2.6 examples  ## check everything that every change must keep
 
 ON_EVERY_PADDLE = every every-2.6 every-3.0 every-3.1 every-3.2
-test-all: lint types imports $(ON_EVERY_PADDLE) examples verify-bert onnx-nodes  ## check everything, on every Paddle
+test-all: lint types imports $(ON_EVERY_PADDLE) core-oldest core-newest examples verify-bert onnx-nodes  ## check everything, on every Paddle
 
 clean:  ## remove what building and testing leave behind, environments included
-	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 .venv-oldest .venv-newest build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

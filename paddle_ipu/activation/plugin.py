@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import _paddle_ipu_autoload
-from paddle_ipu.activation import root_logger
+from paddle_ipu.activation import requirements, root_logger
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, Patch
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
@@ -57,15 +57,16 @@ def activate() -> None:
     """Imports Paddle and patches it; does nothing where it is patched already.
 
     Raises:
-        ActivationError: Paddle is missing or of an unknown version, lacks names that the plugin
-            replaces or has them in another form, or a part of the plugin cannot be imported.
-            Nothing is patched then.
+        ActivationError: Paddle is missing, it or a package that the plugin is built on is of an
+            unknown version, Paddle lacks names that the plugin replaces or has them in another
+            form, or a part of the plugin cannot be imported. Nothing is patched then.
     """
     if _applied:
         return
     _paddle_ipu_autoload.stop_waiting()
     version = _paddle_version()
     patches = _patches_for(version)
+    requirements.check()
     if version.startswith("2.6."):
         from paddle_ipu.activation import zlib_order
 

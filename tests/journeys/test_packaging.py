@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 LINKS = ("ops", "passes")
 PACKAGES = ("paddle_ipu", "popdist")
 PTH = "paddle_ipu_autoload.pth"
-KERNELS = f"paddle_ipu/xla/kernels/_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
+KERNELS = "paddle_ipu/xla/kernels/_kernels.so"
 SOURCES = {
     str(path.relative_to(ROOT))
     for path in (ROOT / "paddle_ipu" / "xla" / "kernels").rglob("*")
@@ -37,6 +37,8 @@ def copy_source(to: Path) -> Path:
     files = ("LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py", "_paddle_ipu_autoload.py")
     for file in files:
         shutil.copy(ROOT / file, to / file)
+    (to / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "build_backend.py", to / "tools")
     for folder in (*PACKAGES, *LINKS):
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / folder, to / folder, symlinks=True, ignore=ignored)
@@ -46,11 +48,12 @@ def copy_source(to: Path) -> Path:
 def call_backend(
     source: Path, hook: str, to: Path, before: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Calls a PEP 517 hook of setuptools in the sources; prints the name of what it made last.
+    """Calls a hook of the build backend in the sources; prints the name of what it made last.
 
     `before` is run in its process first.
     """
-    snippet = f"{before}\nimport setuptools.build_meta as b; print(b.{hook}({str(to)!r}))"
+    path = "import sys; sys.path.insert(0, 'tools')"
+    snippet = f"{before}\n{path}\nimport build_backend as b; print(b.{hook}({str(to)!r}))"
     return subprocess.run(
         [sys.executable, "-c", snippet], cwd=source, capture_output=True, text=True, timeout=120
     )

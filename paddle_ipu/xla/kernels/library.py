@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.machinery
 import importlib.util
 import math
 import os
@@ -261,9 +260,8 @@ def _opened() -> _Opened | str:
         return f"{SETTING} is 0"
     if jax.default_backend() != "cpu":
         return f"JAX runs on {jax.default_backend()}"
-    paths = (_FOLDER / f"_kernels{end}" for end in importlib.machinery.EXTENSION_SUFFIXES)
-    path = next((path for path in paths if path.exists()), None)
-    if path is None:
+    path = _FOLDER / "_kernels.so"
+    if not path.exists():
         return "paddle_ipu was built without a C++ compiler, or without jaxlib for its headers"
     try:
         library = ctypes.CDLL(str(path))
