@@ -8,6 +8,7 @@ from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import TranslationContext, product
 from paddle_ipu.ops.registry import translator
 from paddle_ipu.ops.result_types import written_as
+from paddle_ipu.popart import serialized_products
 
 
 @translator("matmul", emits=("MatMul", "Transpose"))
@@ -25,12 +26,32 @@ def matmul(context: TranslationContext) -> str:
     result = context.onnx.matmul([x, y])
     factor = context.attr("serialize_factor")
     if factor is not None:
-        mode = context.attr("serialize_mode", "output_channels")
+        mode = str(context.attr("serialize_mode", "output_channels"))
+        _check_cut(context, mode, int(factor), x, y)
         context.builder.setSerializeMatMul({result}, mode, int(factor), True)
-    memory = dialect.attribute(context.node, "__available_memory")
-    if memory is not None:
-        context.builder.setAvailableMemoryProportion(result, float(memory))
+    # As upstream has it, a share of 0 is none.
+    if memory := float(dialect.attribute(context.node, "__available_memory", 0.0)):
+        context.builder.setAvailableMemoryProportion(result, memory)
     return result
+
+
+def _check_cut(context: TranslationContext, mode: str, factor: int, x: str, y: str) -> None:
+    """Refuses a ``serialize_factor`` by which PopART does not cut the product of two tensors."""
+    left, right = context.shape(x), context.shape(y)
+    if why := serialized_products.uneven(mode, factor, left, right):
+        raise context.refuse(
+            f"{why} The product is of {left} and {right}; set serialize_factor to a divisor of "
+            f"that axis, serialize_mode (here {mode}) to another of "
+            f"{', '.join(serialized_products.CUTS)}, or leave both out: no number depends on them."
+        )
+    at = serialized_products.of_too_many_axes(mode, factor, left, right)
+    # PopART cuts products of the main graph only.
+    if at is not None and not context.is_nested:
+        raise context.refuse(
+            f"serialize_factor is {factor}, and {'xy'[at]} has {len((left, right)[at])} axes: "
+            f"{(left, right)[at]}. PopART cuts products of operands with up to "
+            f"{serialized_products.HIGHEST_RANK}: reshape it, or leave serialize_factor out."
+        )
 
 
 @translator("bmm", emits=("MatMul",))

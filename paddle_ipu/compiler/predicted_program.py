@@ -22,9 +22,9 @@ from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
+from paddle_ipu.sessions.annotation_checks import check_annotations, check_recomputation
 from paddle_ipu.sessions.checks import (
     check_options,
-    check_recomputation,
     check_types,
     replication_factor,
 )
@@ -70,6 +70,7 @@ def _check_as_sessions_do(translated: TranslatedProgram, values: StrategyValues)
     ipus = int(values["num_ipus"])
     check_options(options, training, ipus)
     check_types(graph, options)
+    check_annotations(graph, options)
     check_recomputation(graph, options)
     flow = data_flow(popart, values, translated.anchors)
     of_replica = ipus // replication_factor(options)

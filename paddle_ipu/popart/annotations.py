@@ -16,6 +16,7 @@ from paddle_ipu.popart.contexts import AttributeContextManager, KeyValueContextM
 from paddle_ipu.popart.enums import CommGroupType, RecomputeType
 from paddle_ipu.popart.options import TensorLocation
 from paddle_ipu.popart.schema import schema_of_node
+from paddle_ipu.popart.serialized_products import MODES
 
 VIRTUAL_GRAPH = "__ipu_number"
 PIPELINE_STAGE = "__pipeline_stage"
@@ -36,8 +37,6 @@ MATMUL_PRECISION = "__serialize_matmul_precision"
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_SERIALIZE_MODES = ("input_channels", "reducing_dim", "output_channels", "none")
 
 
 def attribute_of(name: str, value: Any) -> ir.Attr:
@@ -444,8 +443,8 @@ class Annotations(ABC):
         op_type = self._node_with_outputs({nodeOutputName}).op_type
         if op_type != "Conv":
             raise popart_exception(
-                "Builder::setEnableConvDithering should only be called on operators: Conv; but "
-                f"was given: {op_type}"
+                "Builder::setEnableConvDithering should only be called on convolutions but was "
+                f"given: {op_type}"
             )
         self.addNodeAttribute(CONV_DITHERING, int(enableConvDithering), {nodeOutputName})
 
@@ -456,18 +455,12 @@ class Annotations(ABC):
         factor: int = 0,
         keep_precision: bool = False,
     ) -> None:
-        """Cuts a MatMul into `factor` smaller ones along one dimension."""
+        """Cuts a MatMul into `factor` smaller ones along one dimension; other nodes stay whole."""
         names = {nodeOutputName} if isinstance(nodeOutputName, str) else set(nodeOutputName)
-        if mode not in _SERIALIZE_MODES:
-            modes = "'{}', '{}', '{}' or '{}'".format(*_SERIALIZE_MODES)
+        if mode not in MODES:
+            modes = "'{}', '{}', '{}' or '{}'".format(*MODES)
             raise popart_exception(
                 f"Unsupported mat mul serialization mode '{mode}'. Supported modes are {modes}"
-            )
-        op_type = self._node_with_outputs(names).op_type
-        if op_type != "MatMul":
-            raise popart_exception(
-                "Builder::setSerializeMatMul should only be called on operators: MatMul; but was "
-                f"given: {op_type}"
             )
         if mode != "none":
             self.addNodeAttribute(MATMUL_MODE, mode, names)

@@ -356,6 +356,16 @@ def read_by_subgraphs(node: ir.Node) -> list[ir.Value]:
     return list(values.values())
 
 
+def needed_tensors(graph: ir.Graph, wanted: Collection[str]) -> set[str]:
+    """The tensors of a graph that some of them depend on, and these."""
+    needed = set(wanted)
+    for node in reversed(graph):
+        if not needed.isdisjoint(str(value.name) for value in node.outputs):
+            read = (*node.inputs, *read_by_subgraphs(node))
+            needed.update(str(value.name) for value in read if value is not None)
+    return needed
+
+
 def variable_writes(graph: ir.Graph, *, training: bool) -> dict[str, str]:
     """Variable -> the tensor that is its value after an execution of the graph.
 

@@ -8,19 +8,16 @@ import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
 from paddle_ipu.instances.instance import this_instance
-from paddle_ipu.popart.annotations import EXCLUDE_PATTERNS, MATMUL_FACTOR, MATMUL_MODE, RECOMPUTE
 from paddle_ipu.popart.collectives import OPERATOR, REDUCE_SCATTER
-from paddle_ipu.popart.enums import CollectiveOperator, RecomputationType, RecomputeType
+from paddle_ipu.popart.enums import CollectiveOperator
 from paddle_ipu.popart.names import GRADIENT_PREFIX
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.placement import virtual_graph_mode
 from paddle_ipu.popart.program import (
-    dims_of,
     is_float,
-    read_by_subgraphs,
+    needed_tensors,
     size_of,
     variable_writes,
 )
@@ -108,86 +105,6 @@ def instances_of(options: SessionOptions) -> int:
     return total // local
 
 
-def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
-    """Checks that operators are marked as recomputed only where no option chooses them.
-
-    Raises:
-        popart_exception: they are marked, and an option or the pipeline chooses, too.
-    """
-    marked = [
-        debug_name(node)
-        for node in graph
-        if RECOMPUTE in node.attributes
-        and node.attributes[RECOMPUTE].value == int(RecomputeType.Recompute)
-    ]
-    if not marked:
-        return
-    if options.enablePipelining:
-        raise popart_exception(
-            "When pipelining is enabled, user annotation for recomputation is not allowed. Leave "
-            f"out recomputeOutput, as on {marked[0]}, and set autoRecomputation to Pipeline"
-        )
-    if options.autoRecomputation != RecomputationType.NoRecompute:
-        error = popart_exception("A mixture of auto and manual recomputation is not supported")
-        error.add_note(
-            f"autoRecomputation is {options.autoRecomputation.name}, and {marked[0]} is marked as "
-            "recomputed. Do one of the two."
-        )
-        raise error
-
-
-def check_excluded_patterns(graph: ir.Graph) -> None:
-    """Checks that ``excludePatterns`` named patterns.
-
-    Raises:
-        popart_exception: one is none.
-    """
-    for node in graph:
-        if EXCLUDE_PATTERNS not in node.attributes:
-            continue
-        for name in node.attributes[EXCLUDE_PATTERNS].as_strings():
-            if name not in EXCLUDABLE:
-                raise popart_exception(
-                    f"Invalid pattern name '{name}' in Op::excludePatterns of {debug_name(node)}. "
-                    f"Patterns are {', '.join(sorted(EXCLUDABLE))}."
-                )
-
-
-_SERIALIZED = {
-    "input_channels": (0, -2, "input channels dim"),
-    "reducing_dim": (0, -1, "reducing dimension"),
-    "output_channels": (1, -1, "output channels dim"),
-}
-"""Mode of a serialised product -> the operand and its axis that are cut, and PopART's name."""
-
-
-def check_serialized_products(graph: ir.Graph) -> None:
-    """Checks that ``setSerializeMatMul`` cuts products into equal parts.
-
-    Raises:
-        popart_exception: the factor is 0, or does not divide the axis.
-    """
-    for node in graph:
-        mode = node.attributes.get(MATMUL_MODE)
-        if mode is None or mode.as_string() not in _SERIALIZED:
-            continue
-        at, axis, what = _SERIALIZED[mode.as_string()]
-        factor = node.attributes[MATMUL_FACTOR].as_int()
-        if factor < 1:
-            raise popart_exception(
-                f"Invalid serialisation factor {factor}. Serialisation factor must be a non-zero "
-                f"positive integer. It is of {debug_name(node)}."
-            )
-        operand = node.inputs[at]
-        dims = () if operand is None else dims_of(operand)
-        if len(dims) >= -axis and dims[axis] % factor:
-            raise popart_exception(
-                f"Invalid serialisation factor {factor} for {what} {dims[axis]}. "
-                f"{mode.as_string()} dim should be a multiple of the serialisation factor. It is "
-                f"of {debug_name(node)}."
-            )
-
-
 def check_types(graph: ir.Graph, options: SessionOptions) -> None:
     """Checks that the device has every tensor's element type.
 
@@ -240,11 +157,7 @@ def check_variables(graph: ir.Graph, wanted: Collection[str]) -> None:
         popart_exception: one does.
     """
     writes = variable_writes(graph, training=True)
-    needed = {*wanted, *writes.values()}
-    for node in reversed(graph):
-        if not needed.isdisjoint(str(value.name) for value in node.outputs):
-            read = (*node.inputs, *read_by_subgraphs(node))
-            needed.update(str(value.name) for value in read if value is not None)
+    needed = needed_tensors(graph, {*wanted, *writes.values()})
     for name, value in graph.initializers.items():
         if name in needed and value.uses() and not is_float(value):
             assert value.dtype is not None

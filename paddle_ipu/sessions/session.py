@@ -47,16 +47,18 @@ from paddle_ipu.popart.program import (
 )
 from paddle_ipu.popart.tensorinfo import TensorInfo
 from paddle_ipu.sessions.anchors import derived_tensors, own_tensors
+from paddle_ipu.sessions.annotation_checks import (
+    check_annotations,
+    check_ranks_of_serialized_products,
+    check_recomputation,
+)
 from paddle_ipu.sessions.checks import (
     check_anchors,
     check_batch_norms,
     check_clips,
-    check_excluded_patterns,
     check_loss,
     check_loss_scaling,
     check_options,
-    check_recomputation,
-    check_serialized_products,
     check_shards,
     check_types,
     check_variables,
@@ -152,8 +154,8 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         self._instances = instances_of(options)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
+        check_annotations(self._graph, options)
         check_recomputation(self._graph, options)
-        check_excluded_patterns(self._graph)
         replicas = self.replicationFactor
         self._replica_values = replica_values(
             self._model, options, replicas, self._instances, training
@@ -183,7 +185,10 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if not self._is_paddles:
             check_variables_on_one_graph(self._graph, options, training)
             check_exchange(self._model, options, self.dataFlow)
-            check_serialized_products(self._graph)
+            updated = variable_writes(self._graph, training=training).values()
+            wanted = {*map(of_tensor, anchors), *updated}
+            wanted.update(() if self._loss is None else (self._loss,))
+            check_ranks_of_serialized_products(self._graph, options, wanted)
             check_not_all_pruned(self._graph, anchors, self._loss)
 
     def _build(self) -> Executable:

@@ -44,23 +44,22 @@ class Precision:
             popart_exception: a type of partial sums that is none.
         """
 
-        def in_half(where: str, text: str) -> bool:
+        def in_map(name: str) -> bool:
+            text = str(getattr(options, name).get("partialsType", ""))
             if text.lower() not in _PARTIALS:
                 raise popart_exception(
-                    f"SessionOptions.{where}: partial sums are of type 'float' or 'half', got "
-                    f"{text!r}"
+                    f"SessionOptions.{name}['partialsType']: partial sums are of type 'float' or "
+                    f"'half', got {text!r}"
                 )
             return _PARTIALS[text.lower()]
 
-        def in_map(name: str) -> bool:
-            partials = str(getattr(options, name).get("partialsType", ""))
-            return in_half(f"{name}['partialsType']", partials)
-
-        matmuls = in_half("partialsTypeMatMuls", options.partialsTypeMatMuls)
+        # Other types of these are refused of operators that read them, as in PopART.
+        matmuls = options.partialsTypeMatMuls.lower() == "half"
+        convolutions = str(options.convolutionOptions.get("partialsType", "")).lower() == "half"
         return cls(
             stochastic_rounding=bool(options.enableStochasticRounding),
             half_matmuls=matmuls or in_map("matmulOptions"),
-            half_convolutions=in_map("convolutionOptions"),
+            half_convolutions=convolutions,
             half_recurrences=in_map("lstmOptions"),
             stable_norms=bool(options.enableStableNorm),
             unstable_softmax=bool(options.enableNonStableSoftmax),

@@ -257,13 +257,8 @@ def test_lstms_have_an_option_of_their_own() -> None:
     np.testing.assert_allclose(got, plain, atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"partialsTypeMatMuls": "double"}, "partialsTypeMatMuls"),
-        ({"convolutionOptions": {"partialsType": "double"}}, r"convolutionOptions\['partialsType"),
-    ],
-)
-def test_another_type_is_refused(options: Any, where: str) -> None:
-    with pytest.raises(popart_exception, match=rf"{where}.*'float' or 'half', got 'double'"):
-        run({"a": _halves(2, 2), "b": _halves(2, 2)}, _matmul, **options)
+@pytest.mark.parametrize("name", ["matmulOptions", "lstmOptions"])
+def test_another_type_is_refused(name: str) -> None:
+    told = rf"{name}\['partialsType'\].*'float' or 'half', got 'double'"
+    with pytest.raises(popart_exception, match=told):
+        run({"a": _halves(2, 2), "b": _halves(2, 2)}, _matmul, **{name: {"partialsType": "double"}})

@@ -51,40 +51,6 @@ def test_a_pattern_that_is_none_cannot_be_excluded() -> None:
         infer(make.getModelProto(), {z: "All"})
 
 
-@pytest.mark.parametrize(
-    ("mode", "factor", "told"),
-    [
-        ("none", 3, None),
-        ("input_channels", 2, None),
-        ("reducing_dim", 3, None),
-        ("output_channels", 5, None),
-        (
-            "output_channels",
-            0,
-            "0. Serialisation factor must be a non-zero positive integer. It is",
-        ),
-        (
-            "input_channels",
-            3,
-            "3 for input channels dim 4. input_channels dim should be a multiple",
-        ),
-        ("reducing_dim", 4, "4 for reducing dimension 6. reducing_dim dim should be a multiple of"),
-        ("output_channels", 2, "2 for output channels dim 5. output_channels dim should be a mult"),
-    ],
-)
-def test_how_a_product_may_be_serialised(mode: str, factor: int, told: str | None) -> None:
-    make = builder()
-    x = make.addInputTensor("FLOAT", [2, 4, 6], "x")
-    w = make.addInitializedInputTensor(np.ones([6, 5], np.float32), "w")
-    y = make.aiOnnx.matmul([x, w])
-    make.setSerializeMatMul({y}, mode, factor)
-    if told is None:
-        infer(make.getModelProto(), {y: "All"})
-        return
-    with pytest.raises(popart_exception, match=f"^Invalid serialisation factor {told}"):
-        infer(make.getModelProto(), {y: "All"})
-
-
 def test_a_model_without_weights_is_written_as_it_was(tmp_path: Path) -> None:
     make = builder()
     make.embedReplicationFactor(1)
