@@ -19,7 +19,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import paddle_ipu
-from paddle_ipu.distributed import hang_watch, mpi_command, poprun_arguments, remote_hosts
+from paddle_ipu.distributed import (
+    hang_watch,
+    mpi_command,
+    poprun_arguments,
+    remote_hosts,
+    sdk_programs,
+)
 from paddle_ipu.distributed.cleaner import free_port
 from paddle_ipu.distributed.endings import Endings
 from paddle_ipu.distributed.mpi_command import Launch, Partition
@@ -32,7 +38,6 @@ from paddle_ipu.instances import heartbeat, instance
 
 _DAEMON_FOLDERS = ("PRTE_MCA_prte_remote_tmpdir_base", "OMPI_MCA_orte_remote_tmpdir_base")
 """Where mpirun's daemons on other hosts have their files: for Open MPI 5, for those before."""
-_TRUE = frozenset({"1", "true", "True", "TRUE"})
 
 
 class Log:
@@ -67,7 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code.
     """
     words = sys.argv[1:] if words is None else list(words)
-    _exec_sdk_poprun(words, os.environ)
+    sdk_programs.become("poprun", words, os.environ)
     try:
         arguments = poprun_arguments.read(words)
         if arguments.flag("help"):
@@ -98,35 +103,6 @@ def version(form: str) -> str:
     if form == "full-json":
         return json.dumps(facts, indent=2)
     return "\n".join(f"{name}: {value}" for name, value in facts.items())
-
-
-# -- Graphcore's own --------------------------------------------------------------------------
-
-
-def _exec_sdk_poprun(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Becomes Graphcore's ``poprun`` by exec where hardware is wanted and its SDK has one."""
-    program = sdk_poprun(environment)
-    if program is not None:
-        os.execv(program, [program, *words])
-
-
-def sdk_poprun(environment: Mapping[str, str]) -> str | None:
-    """Graphcore's ``poprun`` where ``PADDLE_IPU_DEVICE`` and the SDK select it, else None."""
-    asked = environment.get("PADDLE_IPU_DEVICE", "auto")
-    if asked == "model" or (asked == "auto" and not environment.get("POPLAR_SDK_ENABLED")):
-        return None
-    if asked == "auto" and environment.get("POPLAR_IPUMODEL", "") in _TRUE:
-        return None
-    for folder in environment.get("PATH", "").split(os.pathsep):
-        candidate = Path(folder or ".") / "poprun"
-        if os.access(candidate, os.X_OK) and candidate.is_file() and not _is_ours(candidate):
-            return str(candidate)
-    return None
-
-
-def _is_ours(program: Path) -> bool:
-    with program.open("rb") as file:
-        return b"paddle_ipu" in file.read(4096)
 
 
 # -- a launch ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paddle_ipu.distributed import sdk_programs
 from paddle_ipu.errors import VipuError
 from paddle_ipu.instances import ipuof
 from paddle_ipu.instances.vipu_client import PORT, VipuClient, configured_host
@@ -81,6 +82,8 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: the command line without the program's name; that of the process by default.
     """
+    words = sys.argv[1:] if words is None else list(words)
+    sdk_programs.become("vipu", words, os.environ)
     parser = build_parser()
     arguments = parser.parse_args(words)
     if arguments.verb is None and not arguments.server_version:

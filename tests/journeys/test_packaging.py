@@ -37,8 +37,8 @@ def copy_source(to: Path) -> Path:
     files = ("LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py", "_paddle_ipu_autoload.py")
     for file in files:
         shutil.copy(ROOT / file, to / file)
-    (to / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "build_backend.py", to / "tools")
+    (to / "tools/pep517").mkdir(parents=True)
+    shutil.copy(ROOT / "tools/pep517/build_backend.py", to / "tools/pep517")
     for folder in (*PACKAGES, *LINKS):
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / folder, to / folder, symlinks=True, ignore=ignored)
@@ -52,7 +52,7 @@ def call_backend(
 
     `before` is run in its process first.
     """
-    path = "import sys; sys.path.insert(0, 'tools')"
+    path = "import sys; sys.path.insert(0, 'tools/pep517')"
     snippet = f"{before}\n{path}\nimport build_backend as b; print(b.{hook}({str(to)!r}))"
     return subprocess.run(
         [sys.executable, "-c", snippet], cwd=source, capture_output=True, text=True, timeout=120

@@ -34,7 +34,8 @@ def test_shell_scripts_pass_shellcheck(tool: Tool) -> None:
 
 def test_manifests_pass_yamllint(tool: Tool) -> None:
     folder = CLUSTER / "kubernetes"
-    _passes(tool("yamllint"), "--strict", "--config-file", folder / ".yamllint", folder)
+    workflows = ROOT / ".github"
+    _passes(tool("yamllint"), "--strict", "--config-file", folder / ".yamllint", folder, workflows)
 
 
 def test_manifests_fit_the_schemas_of_kubernetes() -> None:

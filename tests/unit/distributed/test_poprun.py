@@ -407,18 +407,6 @@ def executable(path: Path, text: str) -> Path:
     return path
 
 
-def test_graphcores_own_poprun_is_for_hardware(tmp_path: Path) -> None:
-    ours = executable(tmp_path / "ours" / "poprun", "#!python\nimport paddle_ipu\n")
-    theirs = executable(tmp_path / "sdk" / "poprun", "#!/bin/sh\n")
-    path = {"PATH": f"{ours.parent}:{theirs.parent}"}
-    sdk = {**path, "POPLAR_SDK_ENABLED": "/opt/sdk"}
-    assert poprun.sdk_poprun(sdk) == str(theirs)
-    assert poprun.sdk_poprun({**path, "PADDLE_IPU_DEVICE": "sdk"}) == str(theirs)
-    for other in (path, {**sdk, "POPLAR_IPUMODEL": "1"}, {**sdk, "PADDLE_IPU_DEVICE": "model"},
-                  {**sdk, "PATH": str(ours.parent)}):  # fmt: skip
-        assert poprun.sdk_poprun(other) is None
-
-
 def test_which_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     with pytest.raises(LaunchError, match=r"mpirun is not found. Install Open MPI: pip install"):
