@@ -72,6 +72,7 @@ _OPTIONS = """
 | numbers | changes what is computed |
 | behaviour | changes what a session does or says; no number depends on it |
 | cost | changes memory or time, here or in predictions; no number depends on it |
+| checked | a session is refused by it where PopART refuses it; else it is kept for hardware |
 | recorded | does nothing here; it is kept for hardware |
 | refused | another value than the default raises `NotSupported` |
 

@@ -23,11 +23,8 @@ from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.popart.placement import check_placement, check_virtual_graphs
 from paddle_ipu.sessions.annotation_checks import check_annotations, check_recomputation
-from paddle_ipu.sessions.checks import (
-    check_options,
-    check_types,
-    replication_factor,
-)
+from paddle_ipu.sessions.checks import check_types
+from paddle_ipu.sessions.option_checks import check_options, replication_factor
 
 if TYPE_CHECKING:
     import paddle

@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 _SESSION_OPTIONS = "SessionOptions."
+_SERIAL = 1
+"""The number of ``AccumulateOuterFragmentSchedule.Serial``, PopART's default."""
 _NEARLY_SAME = 0.85
 _SHORTEST_PART = 4
 _LISTED = "paddle.static.IpuStrategy()._ipu_strategy.get_all_option_names()"
@@ -366,7 +368,7 @@ def check_consistent(values: StrategyValues) -> None:
             "PopART. Set virtual_graph_mode to 1 (Manual), or need_avg_shard to False."
         )
     tiles = values["num_io_tiles"]
-    if tiles % 2 or 0 < tiles < 32:
+    if mode != "Off" and (tiles % 2 or 0 < tiles < 32):
         problems.append(
             f"{tiles} is an invalid number of IO tiles. Set num_io_tiles to 0, or to an even "
             "number >= 32."
@@ -375,6 +377,32 @@ def check_consistent(values: StrategyValues) -> None:
         problems.append(
             "enableExplicitMainLoops requires useHostCopyOps. Set use_host_copy_ops to True, or "
             "enable_explicit_main_loops to False."
+        )
+    explicit = values["enable_explicit_main_loops"] and values["use_host_copy_ops"]
+    recomputed = values["explicit_recomputation"]
+    if values["enable_pipelining"] and explicit and not recomputed:
+        problems.append(
+            "Explicit pipelining requires explicit recomputation to be enabled. Set "
+            "explicit_recomputation to True, or enable_explicit_main_loops to False."
+        )
+    if values["alias_zero_copy"] and values["enable_pipelining"] and not explicit:
+        problems.append(
+            "Alias zero copy is not supported with implicit pipelining. Set alias_zero_copy to "
+            "False, or enable_explicit_main_loops, use_host_copy_ops and explicit_recomputation "
+            "to True."
+        )
+    elif values["alias_zero_copy"] and not recomputed:
+        problems.append(
+            "Alias zero copy is currently not supported with implicit recomputation. Set "
+            "explicit_recomputation to True, or alias_zero_copy to False."
+        )
+    collectives = values["replicated_collectives_settings"]
+    schedules = values["accumulate_outer_fragment"] or {_SERIAL: []}
+    if collectives.get("prepare_schedule_for_merging_collectives") and _SERIAL in schedules:
+        problems.append(
+            "prepare_schedule_for_merging_collectives of replicated_collectives_settings is "
+            "incompatible with the schedule Serial of accumulate_outer_fragment. Set "
+            "{'accumulate_outer_fragment': {0: []}}, or it to False."
         )
     if values["opx_modify_checking"] and replicas > 1:
         problems.append(

@@ -34,6 +34,12 @@ RANDOM_SEED_UNSET = UINT64_MAX
 #: Seam of options that PopART's Python interface lacks: Graphcore's module cannot be told of them.
 IN_CPP_ONLY = "in C++ only"
 
+#: Keys of the options of Graphcore's collectives.
+GCL_OPTIONS = ("useSynclessCollectives", "maxBytesPerTile")
+#: What PopART takes in any letter case: types of partial sums, and what its scheduler prefers.
+PARTIALS_TYPES = ("float", "half")
+KAHN_TIE_BREAKERS = ("fifo", "greedy", "random")
+
 FLAG = Flag()
 COUNT = Whole(low=1)
 WHOLE = Whole()
@@ -199,7 +205,7 @@ _add("Precision", "effective", FLAG, {
 _add("Precision", "effective", FLAG, {
     "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),
 }, seam="SessionOptions.partialsTypeMatMuls, SessionOptions.convolutionOptions")
-_add("Precision", "effective", Text(("", "float", "half")), {
+_add("Precision", "effective", Text(("", *PARTIALS_TYPES), any_case=True), {
     "partials_type_matmuls": ("", "Partial sums of half matmuls; `half` rounds every 16 products."),
 })
 _add("Precision", "effective", FLAG, {
@@ -316,7 +322,7 @@ _add("Outlining and schedule", "recorded", WHOLE, {
         (100000, "Operators above which the scheduler leaves one optimisation out."),
     "merge_var_update_mem_threshold": (1000000, "Bytes at which merged updates are full."),
 })
-_add("Outlining and schedule", "recorded", TEXT, {
+_add("Outlining and schedule", "recorded", Text(KAHN_TIE_BREAKERS, any_case=True), {
     "kahn_tie_breaker": ("greedy", "How the scheduler picks among operators that are ready."),
 })
 _add("Outlining and schedule", "recorded",
@@ -411,6 +417,8 @@ _add("Compilation", "recorded", Items(TEXT, "codelet.cpp"), {
 })
 _add("Compilation", "recorded", StringMap(), {
     "report_options": ({}, "Poplar report options."),
+})
+_add("Compilation", "recorded", StringMap(GCL_OPTIONS), {
     "gcl_options": ({}, "Options of Graphcore's collectives."),
 })
 _add("Compilation", "effective", StringMap(), {

@@ -204,21 +204,26 @@ class Number(Valid):
 
 @dataclass(frozen=True)
 class Text(Valid):
-    """A string, one of ``choices`` where there are any."""
+    """A string, one of ``choices`` where there are any; with ``any_case`` however it is spelt."""
 
     choices: tuple[str, ...] = ()
+    any_case: bool = False
     kind: ClassVar[str] = "string"
     value_type: ClassVar[str] = "string"
 
     def describe(self) -> str:
         if not self.choices:
             return "a string"
-        return "a string, one of " + ", ".join(repr(choice) for choice in self.choices)
+        cases = " in any letter case" if self.any_case else ""
+        return "a string, one of " + ", ".join(repr(choice) for choice in self.choices) + cases
 
     def check(self, value: object) -> str:
-        if not isinstance(value, str) or (self.choices and value not in self.choices):
+        if not isinstance(value, str):
             raise Mismatch
-        return value
+        spelt = value.lower() if self.any_case else value
+        if self.choices and spelt not in self.choices:
+            raise Mismatch
+        return spelt
 
     def example(self, value: object, default: Stored) -> Stored:
         return nearest(value, self.choices, default)
@@ -289,9 +294,13 @@ def _dict_of(value: object, known: Collection[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StringMap(KeyedValid):
-    """Poplar options: any key, with a string or an int. PopART gets strings."""
+    """Poplar options: any key, or one of ``keys``, with a string or an int; PopART gets strings."""
+
+    keys: tuple[str, ...] = ()
 
     def describe(self) -> str:
+        if self.keys:
+            return "a dict with strings or ints under " + ", ".join(map(repr, self.keys))
         return "a dict from strings to strings or ints"
 
     def check(self, value: object) -> dict[str, str | int]:
@@ -300,6 +309,8 @@ class StringMap(KeyedValid):
         for key, entry in value.items():
             if not isinstance(key, str):
                 raise Mismatch(f"key {key!r} is not a string")
+            if self.keys and key not in self.keys:
+                raise Mismatch(f"key {key!r} is not one of {', '.join(self.keys)}")
             if isinstance(entry, bool):
                 raise Mismatch(f"key {key!r} holds {entry}: Poplar reads 'true' or 'false'")
             if not isinstance(entry, str) and not is_whole(entry):
@@ -307,7 +318,7 @@ class StringMap(KeyedValid):
         return dict(value)
 
     def example(self, value: object, default: Stored) -> dict[str, str]:
-        return {"name": "value"}
+        return {self.keys[0] if self.keys else "name": "value"}
 
     def record(self, target: object, attribute: str, value: Stored, enum: EnumLookup) -> None:
         setattr(target, attribute, {key: str(entry) for key, entry in value.items()})

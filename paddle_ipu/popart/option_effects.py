@@ -20,6 +20,8 @@ class Status(Enum):
     """What a session does or says; no number."""
     COST = "cost"
     """Memory or time, here or in predictions; no number."""
+    CHECKED = "checked"
+    """Whether a session is refused, as PopART does; it is kept for hardware."""
     RECORDED = "recorded"
     """Nothing here: it is kept for hardware."""
     REFUSED = "refused"
@@ -103,12 +105,30 @@ _TABLE = {
         "accumulateOuterFragmentSettings":
             "How the updates are scheduled; combinations that PopART refuses are refused.",
     },
+    Status.CHECKED: {
+        "aliasZeroCopy": "Subgraphs' inputs are not copied.",
+        "bufferingDepthMap": "Micro-batches that wait, for an input each.",
+        "dotChecks": "Stages of the compilation at which PopART draws its graph as a dot file.",
+        "enableSerializedMatmuls": "Products marked so are computed in parts.",
+        "executionPhaseSettings": "The program is cut into phases with weights off chip.",
+        "explicitRecomputation": "Recomputed operators are in the graph.",
+        "finalDotOp": "The last operator in dot files.",
+        "firstDotOp": "The first operator in dot files.",
+        "gclOptions": "Options of Graphcore's collectives.",
+        "kahnTieBreaker": "What the scheduler prefers.",
+        "mergeVarUpdate": "Updates of several weights are one operation.",
+        "mergeVarUpdateMemThreshold": "How large such an operation may be.",
+        "opxModifyChecking": "Poplar checks what PopART says of changed tensors.",
+        "rearrangeAnchorsOnHost": "Anchors are brought into order by the host.",
+        "rearrangeStreamsOnHost": "Inputs are brought into order by the host.",
+        "replicatedCollectivesSettings": "Collectives are merged.",
+        "updatableNamedBuffers": "Buffers that C++'s `buffersFromHost` uploads; Python has none.",
+        "virtualGraphSplitRatios": "How much each IPU gets with the virtual graph mode Auto.",
+    },
     Status.RECORDED: {
         "_enableRngStateManagement": "The hardware generator's state is kept consistent.",
-        "aliasZeroCopy": "Subgraphs' inputs are not copied.",
         "autodiffSettings": "How backward graphs get at forward values.",
         "batchSerializationSettings": "A micro-batch is computed in parts.",
-        "bufferingDepthMap": "Micro-batches that wait, for an input each.",
         "compilationProgressLogger": "Called while Poplar compiles.",
         "compilationProgressTotal": "The last number it is called with.",
         "customCodeletCompileFlags": "Flags for the compiler of codelets.",
@@ -118,7 +138,6 @@ _TABLE = {
         "developerSettings": "Settings of PopART's developers.",
         "disableGradAccumulationTensorStreams": "Accumulators cannot be read or written.",
         "disableOptimizerStateTensorStreams": "State cannot be read or written.",
-        "dotChecks": "Stages of the compilation at which PopART draws its graph as a dot file.",
         "dotOpNames": "Names of operators in dot files.",
         "enableConstantFoldingOfMultipleConsumers": "Constants that several read are folded.",
         "enableEfficientOverlapIOTopoCons": "Constraints for overlapped I/O are bundled.",
@@ -127,29 +146,16 @@ _TABLE = {
         "enableMergeExchange": "Exchanges with the host are merged.",
         "enableOutliningCopyCostPruning": "Outlining does without parts that cost copies.",
         "enablePrefetchDatastreams": "Inputs are fetched ahead.",
-        "enableSerializedMatmuls": "Products marked so are computed in parts.",
         "enableVariablesCaching": "The cached executable holds the weights.",
-        "executionPhaseSettings": "The program is cut into phases with weights off chip.",
-        "explicitRecomputation": "Recomputed operators are in the graph.",
         "exportPoplarComputationGraph": "Poplar writes its graph of compute sets.",
         "exportPoplarVertexGraph": "Poplar writes its graph of vertices.",
-        "finalDotOp": "The last operator in dot files.",
-        "firstDotOp": "The first operator in dot files.",
-        "gclOptions": "Options of Graphcore's collectives.",
         "groupHostSync": "Streams are scheduled at the start and the end of a step.",
-        "kahnTieBreaker": "What the scheduler prefers.",
         "logDir": "The folder of dot files.",
         "looseThresholdAtPeak": "How much memory merged updates may add.",
         "lstmOptions": "Options of PopLibs' recurrent networks.",
-        "mergeVarUpdate": "Updates of several weights are one operation.",
-        "mergeVarUpdateMemThreshold": "How large such an operation may be.",
         "opxAliasChecking": "Poplar checks what PopART says of aliases.",
-        "opxModifyChecking": "Poplar checks what PopART says of changed tensors.",
         "outlineSequenceBreakCost": "What a break in a sequence costs when parts are outlined.",
         "outlineThreshold": "How much outlining has to gain.",
-        "rearrangeAnchorsOnHost": "Anchors are brought into order by the host.",
-        "rearrangeStreamsOnHost": "Inputs are brought into order by the host.",
-        "replicatedCollectivesSettings": "Collectives are merged.",
         "reportOptions": "Options of Poplar's text report.",
         "scheduleNonWeightUpdateGradientConsumersEarly": "Readers of gradients come early.",
         "separateCallOpPdfs": "Called graphs have dot files of their own.",
@@ -162,9 +168,7 @@ _TABLE = {
             "A float8 scale beyond -32 to 31 ends a run; there is no float8 here.",
         "timeLimitScheduler": "How many seconds the scheduler may take.",
         "transitiveClosureOptimizationThreshold": "Up to how many operators PopART refines order.",
-        "updatableNamedBuffers": "Buffers that C++'s `buffersFromHost` uploads; Python has none.",
         "useLoopCandidateCreator": "How tensors of loops are laid out.",
-        "virtualGraphSplitRatios": "How much each IPU gets with the virtual graph mode Auto.",
     },
     Status.REFUSED: {
         "experimentalSettings":

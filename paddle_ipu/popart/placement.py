@@ -50,7 +50,8 @@ def check_placement(
     if not options.enablePipelining:
         return {}
     automatic = virtual_graph_mode(options) == "Auto"
-    used = ipus if automatic else len({_number(node, VIRTUAL_GRAPH) for node in placed})
+    counted = automatic or ipus == 1
+    used = ipus if counted else len({_number(node, VIRTUAL_GRAPH) for node in placed})
     if virtual_graph_mode(options) == "Off" or used <= 1:
         raise popart_exception(
             f"Pipelining requires more than 1 IPU (currently {used}) and the 'virtualGraphMode' "

@@ -10,10 +10,12 @@ from collections.abc import Collection, Sequence
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
+from paddle_ipu.options.table import PARTIALS_TYPES
 from paddle_ipu.popart import serialized_products
 from paddle_ipu.popart.annotations import (
     AVAILABLE_MEMORY,
     EXCLUDE_PATTERNS,
+    EXECUTION_PHASE,
     INPLACE_NAMES,
     INPLACE_PRIORITIES,
     MATMUL_FACTOR,
@@ -24,14 +26,18 @@ from paddle_ipu.popart.annotations import (
     VIRTUAL_GRAPH,
 )
 from paddle_ipu.popart.collectives import COLLECTIVES, COMM_GROUP
-from paddle_ipu.popart.enums import CommGroupType, RecomputationType, RecomputeType
+from paddle_ipu.popart.enums import (
+    CommGroupType,
+    RecomputationType,
+    RecomputeType,
+    VirtualGraphMode,
+)
 from paddle_ipu.popart.op_schema import ONNX
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.patterns import EXCLUDABLE
 from paddle_ipu.popart.program import dims_of, needed_tensors
 from paddle_ipu.popart.schema import debug_name
 
-_PARTIALS = ("float", "half")
 _MEMORY_OPTION = "availableMemoryProportion"
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "MultiConv"})
 
@@ -86,6 +92,24 @@ def check_recomputation(graph: ir.Graph, options: SessionOptions) -> None:
             "recomputed. Do one of the two."
         )
         raise error
+
+
+def check_execution_phases(graph: ir.Graph, options: SessionOptions) -> None:
+    """Checks that operators are in phases that there are, where the program has any.
+
+    Raises:
+        popart_exception: one is in none of them.
+    """
+    phases = int(options.executionPhaseSettings.phases)
+    if options.virtualGraphMode is not VirtualGraphMode.ExecutionPhases or phases < 2:
+        return
+    for node in graph:
+        phase = node.attributes.get(EXECUTION_PHASE)
+        if phase is not None and phase.as_int() >= phases and node.op_type != "Constant":
+            raise popart_exception(
+                f"[StreamingMemory] Maximum phase is {phases - 1}, but op {debug_name(node)} has "
+                f"phase {phase.as_int()}."
+            )
 
 
 def check_ranks_of_serialized_products(
@@ -194,7 +218,7 @@ def _check_product_partials(node: ir.Node, options: SessionOptions) -> None:
         text, where = node.attributes[PARTIALS_TYPE].as_string(), "setPartialsType"
     elif not text:
         return
-    if text.lower() not in _PARTIALS:
+    if text.lower() not in PARTIALS_TYPES:
         raise popart_exception(
             f"Unable to get option 'partialsTypeMatMul' from string '{text}'. Possible values are "
             f"'float' and 'half' in any letter case. It is of {where}, for {debug_name(node)}."
@@ -208,7 +232,7 @@ def _check_convolution(node: ir.Node, options: SessionOptions) -> None:
     if not partials and "partialsType" in given:
         partials = [given["partialsType"]]
     for text in map(str, partials):
-        if text.lower() not in _PARTIALS:
+        if text.lower() not in PARTIALS_TYPES:
             raise popart_exception(
                 f"Bad partialsType '{text.lower()}', of setPartialsType or convolutionOptions for "
                 f"{debug_name(node)}. Types are 'float' and 'half'."

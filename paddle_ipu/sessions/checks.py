@@ -1,4 +1,4 @@
-"""Checks of a session's options, device, element types and optimizer."""
+"""Checks of a session's program: element types, loss, anchors, variables and optimizer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 
 from paddle_ipu.errors import popart_exception
-from paddle_ipu.instances.instance import this_instance
 from paddle_ipu.popart.collectives import OPERATOR, REDUCE_SCATTER
 from paddle_ipu.popart.enums import CollectiveOperator
 from paddle_ipu.popart.names import GRADIENT_PREFIX
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.popart.placement import virtual_graph_mode
 from paddle_ipu.popart.program import (
     is_float,
     needed_tensors,
@@ -26,83 +24,6 @@ from paddle_ipu.popart.shape_inference.constants import constant_of
 from paddle_ipu.sessions.anchors import Derived
 
 _WIDE_INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
-
-
-def replication_factor(options: SessionOptions) -> int:
-    """Replicas of the graph in this process."""
-    return int(options.replicatedGraphCount) if options.enableReplicatedGraphs else 1
-
-
-def check_options(options: SessionOptions, training: bool, num_ipus: int) -> None:
-    """Checks that options and device agree.
-
-    Raises:
-        popart_exception: they contradict each other.
-    """
-    if options.accumulationFactor > 1 and not options.enableGradientAccumulation:
-        raise popart_exception(
-            "enableGradientAccumulation is false, but accumulationFactor > 1. Either enable "
-            "gradient accumulation, or set the accumulation factor to 1."
-        )
-    if options.enableGradientAccumulation and not training:
-        raise popart_exception("Gradient Accumulation only available when training.")
-    if options.replicatedGraphCount > 1 and not options.enableReplicatedGraphs:
-        raise popart_exception(
-            "enableReplicatedGraphs is false, but replicatedGraphCount > 1. Either enable "
-            "replicated graphs, or set the replicated graph count to 1."
-        )
-    if options.createImplicitPipeliningFwdOnlyProgram:
-        _check_forward_only(options)
-    replicas = replication_factor(options)
-    if num_ipus % replicas:
-        raise popart_exception(
-            "For replicated graphs, the number of IPUs must be divisible by the replication "
-            f"factor. Got {num_ipus} IPU(s) for {replicas} replicas."
-        )
-    if virtual_graph_mode(options) == "Off" and num_ipus not in (1, replicas):
-        raise popart_exception(
-            f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
-            f"equal to the number of IPUs ({num_ipus})"
-        )
-
-
-def instances_of(options: SessionOptions) -> int:
-    """How many processes share the replicas.
-
-    Raises:
-        popart_exception: the options of distributed replicas contradict one another, or what
-            ``poprun`` says of this process.
-    """
-    if not options.enableDistributedReplicatedGraphs:
-        return 1
-    total, offset = int(options.globalReplicationFactor), int(options.globalReplicaOffset)
-    local = replication_factor(options)
-    if total < 1 or total % local:
-        raise popart_exception(
-            f"Invalid globalReplicationFactor value: {total}, it must be a multiple of the "
-            f"replicatedGraphCount of each process ({local})"
-        )
-    if offset > total:
-        raise popart_exception(
-            f"Global replica offset: {offset}, is larger than global replication factor: {total}"
-        )
-    instance = this_instance()
-    if total == local:
-        expected = 0
-    else:
-        expected = instance.index * local
-        if instance.count * local != total:
-            raise popart_exception(
-                f"Invalid globalReplicationFactor value: {total}, as {instance.count} instance(s) "
-                f"of {local} replica(s) have {instance.count * local}. Start the program with "
-                f"poprun --num-instances={total // local} --num-replicas={total}"
-            )
-    if offset != expected:
-        raise popart_exception(
-            f"Global replica offset: {offset}, is not that of instance {instance.index}, whose "
-            f"first replica is number {expected}: popdist.getReplicaIndexOffset() gives it"
-        )
-    return total // local
 
 
 def check_types(graph: ir.Graph, options: SessionOptions) -> None:
@@ -343,13 +264,3 @@ def _is_static(value: ir.Value) -> bool:
         return False
     schemas = [(use.idx, schema_of_node(use.node)) for use in value.uses()]
     return bool(schemas) and all(s is not None and i in s.constant_inputs for i, s in schemas)
-
-
-def _check_forward_only(options: SessionOptions) -> None:
-    refused = "Implicit pipelining forward-only program is not supported"
-    if not options.enablePipelining:
-        raise popart_exception(f"{refused} without implicit pipelining.")
-    if options.explicitPipeliningEnabled():
-        raise popart_exception(f"{refused} with explicit pipelining.")
-    if not options.enableGradientAccumulation:
-        raise popart_exception(f"{refused} without gradient accumulation.")

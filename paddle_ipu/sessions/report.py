@@ -20,8 +20,8 @@ from paddle_ipu.popart.enums import Instrumentation
 from paddle_ipu.popart.optimizer import Optimizer
 from paddle_ipu.popart.options import SessionOptions
 from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-from paddle_ipu.sessions.checks import replication_factor
 from paddle_ipu.sessions.devices import DeviceInfo
+from paddle_ipu.sessions.option_checks import replication_factor
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.profile import Report
 

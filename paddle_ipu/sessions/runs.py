@@ -21,7 +21,7 @@ from paddle_ipu.popart.names import ACCUMULATED_PREFIX, of_tensor
 from paddle_ipu.popart.program import device_dtype, dims_of
 from paddle_ipu.popart.stepio import PyStepIO, PyStepIOCallback, element_details
 from paddle_ipu.popart.synthetic_data import synthetic_inputs
-from paddle_ipu.sessions.checks import replication_factor
+from paddle_ipu.sessions.option_checks import replication_factor
 from paddle_ipu.sessions.weights import SessionWeights
 from paddle_ipu.xla.process import DeferredSignals
 

@@ -49,6 +49,7 @@ from paddle_ipu.popart.tensorinfo import TensorInfo
 from paddle_ipu.sessions.anchors import derived_tensors, own_tensors
 from paddle_ipu.sessions.annotation_checks import (
     check_annotations,
+    check_execution_phases,
     check_ranks_of_serialized_products,
     check_recomputation,
 )
@@ -58,14 +59,23 @@ from paddle_ipu.sessions.checks import (
     check_clips,
     check_loss,
     check_loss_scaling,
-    check_options,
     check_shards,
     check_types,
     check_variables,
-    instances_of,
 )
 from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.executables import SessionExecutables
+from paddle_ipu.sessions.option_checks import (
+    check_automatic_recomputation,
+    check_buffering,
+    check_io_tiles,
+    check_local_replicas,
+    check_main_loops,
+    check_modify_checking,
+    check_named_buffers,
+    check_options,
+    instances_of,
+)
 from paddle_ipu.sessions.paddle_program import PaddleProgram
 from paddle_ipu.sessions.pruning import check_not_all_pruned
 from paddle_ipu.sessions.report import SessionReports
@@ -151,11 +161,15 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         ipus = int(self._device.numIpus)
         check_effects(options)
         check_options(options, training, ipus)
+        if not self._is_paddles:
+            check_local_replicas(options)
+            check_automatic_recomputation(options)
         self._instances = instances_of(options)
         check_clips(options, self._optimizer)
         check_types(self._graph, options)
         check_annotations(self._graph, options)
         check_recomputation(self._graph, options)
+        check_execution_phases(self._graph, options)
         replicas = self.replicationFactor
         self._replica_values = replica_values(
             self._model, options, replicas, self._instances, training
@@ -185,6 +199,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
         if not self._is_paddles:
             check_variables_on_one_graph(self._graph, options, training)
             check_exchange(self._model, options, self.dataFlow)
+            check_main_loops(options, self.dataFlow)
             updated = variable_writes(self._graph, training=training).values()
             wanted = {*map(of_tensor, anchors), *updated}
             wanted.update(() if self._loss is None else (self._loss,))
@@ -293,6 +308,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
                 be written to; an unknown machine, or one with too few IPUs.
         """
         of_replica = int(self._device.numIpus) // self.replicationFactor
+        self._check_device_options()
         check_virtual_graphs(self._graph, self._options, of_replica)
         if not self._is_paddles:
             check_vertices(self._graph)
@@ -308,6 +324,14 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             self._executable.report_tracing(None)
         if loadEngine and self._prepared:
             self.loadEngineAndConnectStreams()
+
+    def _check_device_options(self) -> None:
+        options, program = self._options, self._executable.program
+        # A Paddle program's IPU Model stands for IPUs with all their tiles.
+        check_io_tiles(options, None if self._is_paddles else int(self._device.tilesPerIPU))
+        check_modify_checking(options)
+        check_named_buffers(options, self._tensors)
+        check_buffering(options, program.inputs, self.dataFlow.anchors())
 
     def _check_patterns(self) -> None:
         updater = self._executable.program.updater

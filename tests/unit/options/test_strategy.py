@@ -107,7 +107,17 @@ def test_a_wrong_type_is_refused_and_nothing_is_set(option: Option) -> None:
             {"auto_recomputation": "pipeline"},
             r"3 \('Pipeline'\).*set_options\(\{'auto_recomputation': 'Pipeline'\}\)",
         ),
-        ({"partials_type_matmuls": "HALF"}, r"set_options\(\{'partials_type_matmuls': 'half'\}\)"),
+        ({"partials_type_matmuls": "HALV"}, r"set_options\(\{'partials_type_matmuls': 'half'\}\)"),
+        (
+            {"kahn_tie_breaker": "lifo"},
+            r"expected a string, one of 'fifo', 'greedy', 'random' in any letter case\. Write for "
+            r"example set_options\(\{'kahn_tie_breaker': 'fifo'\}\)",
+        ),
+        (
+            {"gcl_options": {"maxBytes": 1}},
+            r"key 'maxBytes' is not one of useSynclessCollectives, maxBytesPerTile.*expected a "
+            r"dict with strings or ints under 'useSynclessCollectives', 'maxBytesPerTile'",
+        ),
         ({"enable_fp16": "true"}, r"set_options\(\{'enable_fp16': True\}\)"),
         ({"num_ipus": "4"}, r"set_options\(\{'num_ipus': 4\}\)"),
         ({"random_seed": -1}, r"set_options\(\{'random_seed': 0\}\)"),
@@ -428,6 +438,23 @@ PIPELINE = {
         ({"num_io_tiles": 16}, r"16 is an invalid number of IO tiles"),
         ({"enable_explicit_main_loops": True}, r"enableExplicitMainLoops requires useHostCopyOps"),
         (
+            {"enable_explicit_main_loops": True, "use_host_copy_ops": True},
+            r"Explicit pipelining requires explicit recomputation to be enabled\. Set explicit",
+        ),
+        (
+            {"alias_zero_copy": True},
+            r"Alias zero copy is not supported with implicit pipelining\. Set alias_zero_copy to F",
+        ),
+        (
+            {"alias_zero_copy": True, "enable_pipelining": False},
+            r"Alias zero copy is currently not supported with implicit recomputation\. Set expl",
+        ),
+        (
+            {"replicated_collectives_settings": {"prepare_schedule_for_merging_collectives": True}},
+            r"prepare_schedule_for_merging_collectives of replicated_collectives_settings is "
+            r"incompatible with the schedule Serial of accumulate_outer_fragment\. Set",
+        ),
+        (
             {
                 "opx_modify_checking": True,
                 "num_ipus": 4,
@@ -443,6 +470,36 @@ def test_options_that_contradict_each_other(change: dict[str, Any], message: str
     check_consistent(strategy(**PIPELINE).snapshot())
     with pytest.raises(OptionError, match=message):
         check_consistent(strategy(**{**PIPELINE, **change}).snapshot())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        # Without virtual graphs PopART sets no tiles aside.
+        {"num_io_tiles": 33},
+        {"alias_zero_copy": True, "explicit_recomputation": True},
+        {
+            **PIPELINE,
+            "alias_zero_copy": True,
+            "explicit_recomputation": True,
+            "enable_explicit_main_loops": True,
+            "use_host_copy_ops": True,
+        },
+        {
+            "replicated_collectives_settings": {"prepare_schedule_for_merging_collectives": True},
+            "accumulate_outer_fragment": {0: []},
+        },
+    ],
+)
+def test_options_that_go_together(options: dict[str, Any]) -> None:
+    check_consistent(strategy(**options).snapshot())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("partials_type_matmuls", "HALF"), ("kahn_tie_breaker", "FIFO")]
+)
+def test_what_is_taken_in_any_letter_case(name: str, text: str) -> None:
+    assert strategy(**{name: text}).get_option(name)["value"] == text.lower()
 
 
 def test_what_only_the_cpp_interface_has_is_refused_for_the_sdk() -> None:
