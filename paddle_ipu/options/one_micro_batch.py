@@ -15,6 +15,8 @@ def for_one_micro_batch(original: Strategy) -> Strategy:
     ipus = values["num_ipus"] // values["replicated_graph_count"]
     strategy.set_options({"enable_gradient_accumulation": False, "accumulation_factor": 1})
     strategy.set_options({"enable_replicated_graphs": False, "replicated_graph_count": 1})
+    if values.member("auto_recomputation") == "Pipeline":
+        strategy.set_options({"auto_recomputation": 0})
     strategy.set_options({"num_ipus": ipus, "create_implicit_pipelining_fwd_only_program": False})
     if ipus == 1:
         strategy.set_options({"enable_manual_shard": False})

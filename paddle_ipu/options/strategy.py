@@ -385,6 +385,15 @@ def check_consistent(values: StrategyValues) -> None:
             "Explicit pipelining requires explicit recomputation to be enabled. Set "
             "explicit_recomputation to True, or enable_explicit_main_loops to False."
         )
+    in_stages = values["enable_pipelining"] and (explicit or not recomputed)
+    phased = values["execution_phase_settings.phases"] > 1
+    if values.member("auto_recomputation") == "Pipeline" and not in_stages and not phased:
+        problems.append(
+            "auto_recomputation Pipeline computes the stages of a pipeline again, and "
+            f"enable_pipelining is {values['enable_pipelining']}, explicit_recomputation "
+            f"{recomputed}. Set auto_recomputation to 1 (Standard), or enable_pipelining to True "
+            "and explicit_recomputation to False."
+        )
     if values["alias_zero_copy"] and values["enable_pipelining"] and not explicit:
         problems.append(
             "Alias zero copy is not supported with implicit pipelining. Set alias_zero_copy to "

@@ -12,6 +12,8 @@ from examples.bert.stages.instances import replicas_of
 from examples.bert.stages.settings import Settings
 
 CompileProgress = Callable[[int, int], None]
+OF_STAGES = 3
+"""``auto_recomputation`` that computes the stages of a pipeline again: for pipelines only."""
 
 
 def ipu_strategy(
@@ -71,10 +73,11 @@ def ipu_strategy(
 
 
 def _training_options(settings: Settings) -> dict[str, Any]:
+    stageless = settings.auto_recomputation == OF_STAGES and settings.num_ipus == 1
     options: dict[str, Any] = {
         "enable_gradient_accumulation": settings.accumulation > 1,
         "accumulation_factor": settings.accumulation,
-        "auto_recomputation": settings.auto_recomputation,
+        "auto_recomputation": 0 if stageless else settings.auto_recomputation,
         "loss_scaling": settings.scale_loss,
         "use_no_bias_optimizer": settings.use_no_bias_optimizer,
         "max_weight_norm": 65504.0,

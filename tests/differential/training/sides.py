@@ -274,7 +274,9 @@ def options_of(training: Training) -> tuple[dict[str, Any], dict[str, Any]]:
         "accumulation_and_replication_reduction_type": 0 if training.add else 1,
         "mean_accumulation_and_replication_reduction_strategy": 0 if training.running else 1,
         "loss_scaling": 1.0 if training.precision in ("O1", "O2") else training.scale,
-        "auto_recomputation": training.recomputation,
+        # Pipeline, 3, is for pipelines; RecomputeAll, 4, is not.
+        "auto_recomputation": training.recomputation
+        + int(training.recomputation == 3 and not training.pipelining),
         "enable_fp16": training.precision == "half",
         "enable_pipelining": training.pipelining,
         "need_avg_shard": training.average,

@@ -76,15 +76,16 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize(
-    "again_kind",
+    ("name", "again_kind"),
     [
-        "RecomputeAll",
+        *((name, "RecomputeAll") for name in MODES),
         *(
-            pytest.param(k, marks=pytest.mark.thorough)
-            for k in ("Standard", "NormOnly", "Pipeline")
+            pytest.param(name, kind, marks=pytest.mark.thorough)
+            for name in MODES
+            for kind in ("Standard", "NormOnly")
         ),
+        pytest.param("a pipeline without accumulation", "Pipeline", marks=pytest.mark.thorough),
     ],
 )
 def test_what_is_computed_again_is_the_same_in_every_mode(

@@ -442,6 +442,15 @@ PIPELINE = {
             r"Explicit pipelining requires explicit recomputation to be enabled\. Set explicit",
         ),
         (
+            {"auto_recomputation": "Pipeline", "explicit_recomputation": True},
+            r"auto_recomputation Pipeline computes the stages of a pipeline again, and "
+            r"enable_pipelining is True, explicit_recomputation True\. Set auto_recomputation to 1",
+        ),
+        (
+            {"auto_recomputation": "Pipeline", "enable_pipelining": False},
+            r"enable_pipelining is False, explicit_recomputation False\. Set",
+        ),
+        (
             {"alias_zero_copy": True},
             r"Alias zero copy is not supported with implicit pipelining\. Set alias_zero_copy to F",
         ),
@@ -478,8 +487,10 @@ def test_options_that_contradict_each_other(change: dict[str, Any], message: str
         # Without virtual graphs PopART sets no tiles aside.
         {"num_io_tiles": 33},
         {"alias_zero_copy": True, "explicit_recomputation": True},
+        {**PIPELINE, "auto_recomputation": "Pipeline"},
         {
             **PIPELINE,
+            "auto_recomputation": "Pipeline",
             "alias_zero_copy": True,
             "explicit_recomputation": True,
             "enable_explicit_main_loops": True,

@@ -195,17 +195,20 @@ def test_automatic_loss_scaling_starts_from_the_scale_in_the_scope() -> None:
     assert again.need_compile and program.loss_scale == 8
 
 
-def test_one_micro_batch_needs_no_forward_only_pipeline() -> None:
+def test_one_micro_batch_needs_nothing_of_a_pipeline() -> None:
     pipelined = paddle.static.IpuStrategy()
     pipelined.set_graph_config(num_ipus=2, is_training=True, enable_manual_shard=True)
     pipelined.set_pipelining_config(
         enable_pipelining=True, enable_gradient_accumulation=True, accumulation_factor=4
     )
-    pipelined.set_options({"create_implicit_pipelining_fwd_only_program": True})
+    pipelined.set_options(
+        {"create_implicit_pipelining_fwd_only_program": True, "auto_recomputation": "Pipeline"}
+    )
     check_consistent(pipelined._ipu_strategy.snapshot())
     values = for_one_micro_batch(pipelined)._ipu_strategy.snapshot()
     check_consistent(values)
     assert not values["create_implicit_pipelining_fwd_only_program"]
+    assert values.member("auto_recomputation") == "NoRecompute"
 
 
 # -- programs that differ -----------------------------------------------------------------------
