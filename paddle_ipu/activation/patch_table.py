@@ -18,7 +18,7 @@ from paddle_ipu.dygraph import (
     registration,
 )
 from paddle_ipu.inference import config, pool, predictor
-from paddle_ipu.legacy import fluid_import, static_nn, variables_of_copies
+from paddle_ipu.legacy import fluid_import, layer_numbers, static_nn, variables_of_copies
 from paddle_ipu.legacy.pir_members import member_of
 from paddle_ipu.legacy.pir_names import PIR_NAMES, STATIC_LAYERS
 from paddle_ipu.options import strategy
@@ -57,6 +57,11 @@ _STATIC_IO = "paddle.static.io paddle.static"
 
 _READS_SCOPE = "reads the Scope, while the newest weights are on the device"
 _WRITES_SCOPE = "writes the Scope, while the device keeps the weights it has"
+
+_NUMBERS = (
+    "takes no number of the layer's kind, as in Paddle 2; replaced where a script is written for "
+    "its IPU build"
+)
 
 _SAVING = (
     *_wrap(
@@ -456,6 +461,30 @@ PATCHES: tuple[Patch, ...] = (
     ),
     *_DYNAMIC,
     *_INFERENCE,
+    *(
+        Patch(
+            module,
+            function,
+            layer_numbers.counting(kind),
+            _NUMBERS,
+            wraps=True,
+            versions=WITH_PIR,
+            connect=layer_numbers.connect,
+        )
+        for function, kind in layer_numbers.KINDS.items()
+        # LayerNorm has a copy; so has GroupNorm, which takes no second number in Paddle 2.
+        for module in ("paddle.nn.functional", "paddle.nn.layer.norm")
+        if module == "paddle.nn.functional" or function == "layer_norm"
+    ),
+    Patch(
+        "paddle.nn.functional.conv",
+        "_conv_nd",
+        layer_numbers.counting_convolution,
+        _NUMBERS,
+        wraps=True,
+        versions=WITH_PIR,
+        connect=layer_numbers.connect,
+    ),
     *_wrap(
         "paddle.utils.cpp_extension.cpp_extension paddle.utils.cpp_extension",
         "load",

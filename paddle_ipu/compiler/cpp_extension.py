@@ -23,6 +23,14 @@ from paddle_ipu.errors import BackendUnavailableError
 from paddle_ipu.runtime import target_selection
 
 _LOG = logging.getLogger("paddle_ipu")
+_told: list[Callable[[str], None]] = []
+
+
+def when_written_for_paddle_2(tell: Callable[[str], None]) -> None:
+    """Has `tell` called with what shows that a script is: it loads sources of the SDK."""
+    _told[:] = [tell]
+
+
 _SDK_HEADER = re.compile(
     r'^\s*#\s*include\s*[<"](?P<header>(?:popart|popops|poplin|popnn|poputil|poprand|poplar)/[^>"]+)',
     re.MULTILINE,
@@ -124,6 +132,8 @@ def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
             os.path.basename(source),
             header,
         )
+    for tell in _told:
+        tell(f"The script that loads {name}")
     kept = [source for source in sources if source not in needs]
     if not kept:
         raise BackendUnavailableError(

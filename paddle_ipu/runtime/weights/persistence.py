@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+from paddle_ipu.runtime.weights import other_numbers
 from paddle_ipu.runtime.weights.owner import owners, sync_to_host
 
 _FLOATS = frozenset({np.dtype(np.float16), np.dtype(np.float32)})
@@ -58,6 +59,8 @@ def setting_state(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def set_program_state(program: Any, state_dict: Mapping[str, Any]) -> Any:
         scope = paddle.static.global_scope()
+        names = [variable.name for variable in program.list_vars()]
+        other_numbers.warn_where_numbered_otherwise(names, state_dict)
         fitting = {
             name: _in_dtype_of(scope.find_var(name), array) for name, array in state_dict.items()
         }

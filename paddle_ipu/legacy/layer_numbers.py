@@ -1,0 +1,128 @@
+"""Layers numbered as Paddle 2 numbers them, for scripts that know parameters by those names.
+
+In a static program of Paddle 2 each call of a layer takes a number of its kind, too: of two linear
+layers, each called before the next is made, the second is ``linear_2`` there and ``linear_1`` in
+Paddle 3. A script that loads custom operators with a half for PopART was written for Paddle 2, the
+only one with an IPU build; ``PADDLE_IPU_LAYER_NUMBERS`` decides for any script.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import paddle
+from paddle.base import unique_name
+
+from paddle_ipu.errors import OptionError
+
+SETTING = "PADDLE_IPU_LAYER_NUMBERS"
+KINDS = {
+    "linear": "linear",
+    "layer_norm": "layer_norm",
+    "group_norm": "group_norm",
+    "embedding": "embedding",
+    "bilinear": "bilinear",
+    "conv1d": "conv2d",
+    "conv1d_transpose": "conv2d_transpose",
+    "conv2d_transpose": "conv2d_transpose",
+    "conv3d_transpose": "conv3d_transpose",
+}
+"""Function of ``paddle.nn.functional`` -> the kind whose number a call takes in Paddle 2.
+
+Those of other functions are numbers that no layer with parameters has.
+"""
+
+_LOG = logging.getLogger("paddle_ipu")
+_is_on = False
+_switches: list[Callable[[bool], None]] = []
+"""Each patches one function, or restores it; none before the plugin is active."""
+
+
+def connect(switch: Callable[[bool], None]) -> None:
+    """Takes the function that patches a function of :data:`KINDS`, or restores it."""
+    _switches.append(switch)
+
+
+def counting(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes a function of Paddle one whose calls in static mode take numbers of a kind."""
+
+    def patched(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def counted(*args: Any, **keywords: Any) -> Any:
+            _take(kind)
+            return original(*args, **keywords)
+
+        return counted
+
+    return patched
+
+
+def counting_convolution(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``_conv_nd``, which all convolutions of two and three dimensions call with their kind."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def counted(*args: Any, **keywords: Any) -> Any:
+        arguments = signature.bind(*args, **keywords)
+        arguments.apply_defaults()
+        _take(arguments.arguments["op_type"])
+        return original(*args, **keywords)
+
+    return counted
+
+
+def _take(kind: str) -> None:
+    if not paddle.in_dynamic_mode():
+        unique_name.generate(kind)
+
+
+def begin() -> None:
+    """Numbers as the setting says, once the plugin is active.
+
+    Raises:
+        OptionError: the setting is neither 2 nor 3.
+    """
+    if _asked() == "2":
+        _switch(True)
+
+
+def end() -> None:
+    """Numbers as this Paddle does."""
+    _switch(False)
+    _switches.clear()
+
+
+def written_for_paddle_2(script: str) -> None:
+    """Numbers as Paddle 2 did from here on, unless the setting says otherwise.
+
+    Args:
+        script: what shows that it was, for the log.
+    """
+    if _asked() or _is_on or not _switches:
+        return
+    _switch(True)
+    _LOG.warning(
+        "%s is written for an IPU build of Paddle 2: layers are numbered as there, where a second "
+        "linear layer may be linear_2. %s=3 numbers them as Paddle 3 does.",
+        script,
+        SETTING,
+    )
+
+
+def _asked() -> str:
+    asked = os.environ.get(SETTING, "")
+    if asked not in ("", "2", "3"):
+        raise OptionError(f"{SETTING} is {asked!r}, expected 2 or 3, a version of Paddle.")
+    return asked
+
+
+def _switch(on: bool) -> None:
+    global _is_on
+    _is_on = on
+    for switch in _switches:
+        switch(on)

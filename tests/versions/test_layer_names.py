@@ -1,0 +1,112 @@
+"""Layers are numbered as Paddle 2 numbers them where a script is written for its IPU build."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import paddle
+import pytest
+
+from paddle_ipu.errors import OptionError
+from paddle_ipu.legacy import layer_numbers
+from tests.conftest import ROOT
+from tests.versions import layer_names
+from tests.versions.test_same_programs import OTHER
+
+pytestmark = pytest.mark.skipif(
+    paddle.__version__.startswith("2."), reason="Paddle 2 numbers so by itself"
+)
+LINEAR = ["linear_0.b_0", "linear_0.w_0", "linear_2.b_0", "linear_2.w_0", "linear_4.b_0",
+          "linear_4.w_0"]  # fmt: skip
+
+
+def _names(python: str, **environment: str) -> dict[str, list[str]]:
+    done = subprocess.run(
+        [python, "-W", "ignore", "-m", "tests.versions.layer_names"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _linear() -> list[str]:
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main), paddle.utils.unique_name.guard():
+        layer_names.NETWORKS["one after the other"]()
+    every = sorted(parameter.name for parameter in main.global_block().all_parameters())
+    return [name for name in every if name.startswith("linear")]
+
+
+@pytest.fixture
+def _numbers_stay(static_mode: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(layer_numbers.SETTING, raising=False)
+    yield
+    layer_numbers._switch(False)
+
+
+@pytest.mark.skipif(not OTHER, reason="PADDLE_IPU_PADDLE26_PYTHON names no Python")
+def test_names_are_those_of_paddle_2() -> None:
+    expected = _names(OTHER, PADDLE_IPU_AUTOLOAD="0")
+    start = (
+        "import paddle_ipu, runpy; runpy.run_module('tests.versions.layer_names', {}, '__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", start],
+        cwd=ROOT,
+        env={**os.environ, layer_numbers.SETTING: "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
+    assert _names(sys.executable, PADDLE_IPU_AUTOLOAD="0") != expected
+
+
+def test_a_script_written_for_paddle_2(_numbers_stay: None, caplog: Any) -> None:
+    before = _linear()
+    with caplog.at_level(logging.WARNING, "paddle_ipu"):
+        layer_numbers.written_for_paddle_2("The script that loads my_ops")
+        layer_numbers.written_for_paddle_2("The script that loads my_ops")
+    assert _linear() == LINEAR != before
+    assert [record.message for record in caplog.records] == [
+        "The script that loads my_ops is written for an IPU build of Paddle 2: layers are numbered "
+        "as there, where a second linear layer may be linear_2. PADDLE_IPU_LAYER_NUMBERS=3 numbers "
+        "them as Paddle 3 does."
+    ]
+    layer_numbers._switch(False)
+    assert _linear() == before
+
+
+def test_the_setting_decides(_numbers_stay: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _linear()
+    monkeypatch.setenv(layer_numbers.SETTING, "3")
+    layer_numbers.written_for_paddle_2("The script that loads my_ops")
+    assert _linear() == before
+    monkeypatch.setenv(layer_numbers.SETTING, "2")
+    layer_numbers.begin()
+    assert _linear() == LINEAR
+
+
+def test_layers_in_dynamic_mode_take_one_number(_numbers_stay: None) -> None:
+    layer_numbers._switch(True)
+    paddle.disable_static()
+    with paddle.utils.unique_name.guard():
+        for number in range(2):
+            layer = paddle.nn.Linear(2, 2)
+            layer(paddle.ones([1, 2]))
+            assert layer.weight.name.startswith(f"linear_{number}.")
+
+
+def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(layer_numbers.SETTING, "1.8")
+    with pytest.raises(OptionError, match="PADDLE_IPU_LAYER_NUMBERS is '1.8', expected 2 or 3"):
+        layer_numbers.begin()
