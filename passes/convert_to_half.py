@@ -10,6 +10,8 @@ between half and float32.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
@@ -19,6 +21,7 @@ from paddle_ipu.dialect.annotations import AMP
 from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support.new_nodes import new_node
 
+_LOG = logging.getLogger("paddle_ipu")
 _FULL = ir.DataType.FLOAT
 _HALF: Mapping[str, ir.DataType] = {
     "float16": ir.DataType.FLOAT16,
@@ -49,8 +52,10 @@ class ConvertToHalf:
             conversion = _Conversion(graph, marked, inputs_too=False)
             conversion.run()
             _keep_states(compilation, conversion)
+            _tell_of_wide_weights(compilation)
             return True
         if _is_converted(graph) or not compilation.options["enable_fp16"]:
+            _tell_of_wide_weights(compilation)
             return False
         everything = {key: mark or "float16" for key, mark in marked.items()}
         conversion = _Conversion(
@@ -72,6 +77,36 @@ def _is_converted(graph: ir.Graph) -> bool:
         and value.dtype.is_floating_point()
     )
     return any(value.dtype in _HALF.values() for value in (*graph.inputs, *casts))
+
+
+def _tell_of_wide_weights(compilation: Compilation) -> None:
+    """Says once that ``enable_fp16`` leaves weights in float32, as the author's cast does."""
+    if not compilation.options["enable_fp16"]:
+        return
+    wide = sorted(
+        str(value.name)
+        for value in compilation.graph.inputs
+        if value.dtype == _FULL
+        and value.meta.get(dialect.ROLE) == dialect.PARAMETER
+        and any(
+            use.node.op_type == "cast" and use.node.outputs[0].dtype in _HALF.values()
+            for use in value.uses()
+        )
+    )
+    if wide:
+        _warn_once(len(wide), wide[0])
+
+
+@functools.cache
+def _warn_once(number: int, example: str) -> None:
+    _LOG.warning(
+        "enable_fp16 leaves the program as cast_model_to_fp16 made it: it computes in half, and %d "
+        "weights, %s among them, stay float32, since this Paddle keeps those that an optimizer "
+        "updates so (2.4's cast_parameters_to_fp16 made them half). For half weights leave "
+        "cast_model_to_fp16 out: enable_fp16 alone converts the whole program.",
+        number,
+        example,
+    )
 
 
 def _keep_states(compilation: Compilation, conversion: _Conversion) -> None:

@@ -302,3 +302,35 @@ def test_a_mask_in_half_is_no_converted_program() -> None:
     assert out.dtype == np.float16
     half = X.astype(np.float16) * (np.arange(8) < lengths)
     np.testing.assert_array_equal(out, half * np.float16(3))
+
+
+def test_weights_that_enable_fp16_leaves_wide_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from paddle_ipu.passes import convert_to_half
+
+    convert_to_half._warn_once.cache_clear()
+    model = Model(training=True)
+    model.cast()
+    model.run(steps=2, enable_fp16=True)
+    model.run(enable_fp16=True)
+    (told,) = [r.getMessage() for r in caplog.records if "enable_fp16 leaves" in r.getMessage()]
+    assert "it computes in half, and 6 weights, fc_" in told
+    assert "stay float32" in told and "leave cast_model_to_fp16 out" in told
+    for after in model.weights().values():
+        assert after.dtype == np.float32
+        assert (after != after.astype(np.float16)).any()
+
+
+@pytest.mark.parametrize("options", [{"enable_fp16": True}, {}])
+def test_nothing_is_told_where_nothing_stays_wide(
+    caplog: pytest.LogCaptureFixture, options: dict[str, Any]
+) -> None:
+    from paddle_ipu.passes import convert_to_half
+
+    convert_to_half._warn_once.cache_clear()
+    Model(training=True).run(**options)
+    model = Model(training=bool(not options))
+    model.cast()
+    model.run(**options)
+    assert not [record for record in caplog.records if "enable_fp16" in record.getMessage()]
