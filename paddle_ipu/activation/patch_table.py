@@ -55,6 +55,8 @@ _wrap = partial(_replace, wraps=True)
 _CORE = "paddle.base.core paddle.base.libpaddle"
 _STATIC_IO = "paddle.static.io paddle.static"
 
+cpp_extension.when_written_for_paddle_2(layer_numbers.written_for_paddle_2)
+
 _READS_SCOPE = "reads the Scope, while the newest weights are on the device"
 _WRITES_SCOPE = "writes the Scope, while the device keeps the weights it has"
 
@@ -469,7 +471,7 @@ PATCHES: tuple[Patch, ...] = (
             _NUMBERS,
             wraps=True,
             versions=WITH_PIR,
-            connect=layer_numbers.connect,
+            connect=layer_numbers.connecting(f"{module}.{function}"),
         )
         for function, kind in layer_numbers.KINDS.items()
         # LayerNorm has a copy; so has GroupNorm, which takes no second number in Paddle 2.
@@ -479,11 +481,11 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "paddle.nn.functional.conv",
         "_conv_nd",
-        layer_numbers.counting_convolution,
+        layer_numbers.counting(),
         _NUMBERS,
         wraps=True,
         versions=WITH_PIR,
-        connect=layer_numbers.connect,
+        connect=layer_numbers.connecting("_conv_nd"),
     ),
     *_wrap(
         "paddle.utils.cpp_extension.cpp_extension paddle.utils.cpp_extension",

@@ -78,13 +78,9 @@ def activate() -> None:
             _applied.append(applied)
         else:
             applied.patch.connect(functools.partial(_switch, applied.patch))
-    from paddle_ipu.compiler import cpp_extension
-    from paddle_ipu.legacy import layer_numbers
     from paddle_ipu.runtime import shared_runs
 
     shared_runs.register(_share_runs)
-    layer_numbers.begin()
-    cpp_extension.when_written_for_paddle_2(layer_numbers.written_for_paddle_2)
     fluid_import.install()
     root_logger.release()
 
@@ -93,10 +89,6 @@ def deactivate() -> None:
     """Restores every patched name exactly; before Paddle is imported, stops waiting for it."""
     _paddle_ipu_autoload.stop_waiting()
     root_logger.restore()
-    if _applied:
-        from paddle_ipu.legacy import layer_numbers
-
-        layer_numbers.end()
     while _switched_on:
         _switched_on.popitem()[1].restore()
     while _applied:

@@ -38,23 +38,30 @@ Those of other functions are numbers that no layer with parameters has.
 """
 
 _LOG = logging.getLogger("paddle_ipu")
-_is_on = False
-_switches: list[Callable[[bool], None]] = []
-"""Each patches one function, or restores it; none before the plugin is active."""
+_switches: dict[str, Callable[[bool], None]] = {}
+"""Function -> what patches it, or restores it; none before the plugin is active."""
 
 
-def connect(switch: Callable[[bool], None]) -> None:
-    """Takes the function that patches a function of :data:`KINDS`, or restores it."""
-    _switches.append(switch)
+def counting(kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes a function of Paddle one whose calls in static mode take numbers of a kind.
 
+    Args:
+        kind: without one it is the call's argument `op_type`.
 
-def counting(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What makes a function of Paddle one whose calls in static mode take numbers of a kind."""
+    Raises:
+        OptionError: ``PADDLE_IPU_LAYER_NUMBERS`` is neither 2 nor 3.
+    """
+    _asked()
 
     def patched(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
         @functools.wraps(original)
         def counted(*args: Any, **keywords: Any) -> Any:
-            _take(kind)
+            if not paddle.in_dynamic_mode():
+                call = signature.bind(*args, **keywords)
+                call.apply_defaults()
+                unique_name.generate(kind or call.arguments["op_type"])
             return original(*args, **keywords)
 
         return counted
@@ -62,39 +69,15 @@ def counting(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return patched
 
 
-def counting_convolution(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``_conv_nd``, which all convolutions of two and three dimensions call with their kind."""
-    signature = inspect.signature(original)
+def connecting(function: str) -> Callable[[Callable[[bool], None]], None]:
+    """Takes what patches a function, or restores it; patches it where the setting says so."""
 
-    @functools.wraps(original)
-    def counted(*args: Any, **keywords: Any) -> Any:
-        arguments = signature.bind(*args, **keywords)
-        arguments.apply_defaults()
-        _take(arguments.arguments["op_type"])
-        return original(*args, **keywords)
+    def connect(switch: Callable[[bool], None]) -> None:
+        _switches[function] = switch
+        if _asked() == "2":
+            switch(True)
 
-    return counted
-
-
-def _take(kind: str) -> None:
-    if not paddle.in_dynamic_mode():
-        unique_name.generate(kind)
-
-
-def begin() -> None:
-    """Numbers as the setting says, once the plugin is active.
-
-    Raises:
-        OptionError: the setting is neither 2 nor 3.
-    """
-    if _asked() == "2":
-        _switch(True)
-
-
-def end() -> None:
-    """Numbers as this Paddle does."""
-    _switch(False)
-    _switches.clear()
+    return connect
 
 
 def written_for_paddle_2(script: str) -> None:
@@ -103,9 +86,15 @@ def written_for_paddle_2(script: str) -> None:
     Args:
         script: what shows that it was, for the log.
     """
-    if _asked() or _is_on or not _switches:
+    if _asked() or not _switches:
         return
-    _switch(True)
+    for switch in _switches.values():
+        switch(True)
+    _tell(script)
+
+
+@functools.cache
+def _tell(script: str) -> None:
     _LOG.warning(
         "%s is written for an IPU build of Paddle 2: layers are numbered as there, where a second "
         "linear layer may be linear_2. %s=3 numbers them as Paddle 3 does.",
@@ -119,10 +108,3 @@ def _asked() -> str:
     if asked not in ("", "2", "3"):
         raise OptionError(f"{SETTING} is {asked!r}, expected 2 or 3, a version of Paddle.")
     return asked
-
-
-def _switch(on: bool) -> None:
-    global _is_on
-    _is_on = on
-    for switch in _switches:
-        switch(on)

@@ -200,7 +200,7 @@ _add("Optimizer", "effective", Number(low=0.0, high=1.0), {
 })
 
 _add("Precision", "effective", FLAG, {
-    "enable_fp16": (False, "Converts the program to half, unless it was cast by Paddle's `cast_model_to_fp16`."),
+    "enable_fp16": (False, "Converts the program to half, unless ``cast_model_to_fp16`` did."),
 }, seam="")
 _add("Precision", "effective", FLAG, {
     "enable_half_partial": (False, "Sets `partials_type_matmuls` and convolutions to half."),

@@ -13,6 +13,7 @@ from typing import Any
 import paddle
 import pytest
 
+from paddle_ipu.activation import plugin
 from paddle_ipu.errors import OptionError
 from paddle_ipu.legacy import layer_numbers
 from tests.conftest import ROOT
@@ -49,8 +50,14 @@ def _linear() -> list[str]:
 @pytest.fixture
 def _numbers_stay(static_mode: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(layer_numbers.SETTING, raising=False)
+    layer_numbers._tell.cache_clear()
     yield
-    layer_numbers._switch(False)
+    _number_as_paddle_2(False)
+
+
+def _number_as_paddle_2(on: bool) -> None:
+    for switch in layer_numbers._switches.values():
+        switch(on)
 
 
 @pytest.mark.skipif(not OTHER, reason="PADDLE_IPU_PADDLE26_PYTHON names no Python")
@@ -82,7 +89,7 @@ def test_a_script_written_for_paddle_2(_numbers_stay: None, caplog: Any) -> None
         "as there, where a second linear layer may be linear_2. PADDLE_IPU_LAYER_NUMBERS=3 numbers "
         "them as Paddle 3 does."
     ]
-    layer_numbers._switch(False)
+    _number_as_paddle_2(False)
     assert _linear() == before
 
 
@@ -92,12 +99,13 @@ def test_the_setting_decides(_numbers_stay: None, monkeypatch: pytest.MonkeyPatc
     layer_numbers.written_for_paddle_2("The script that loads my_ops")
     assert _linear() == before
     monkeypatch.setenv(layer_numbers.SETTING, "2")
-    layer_numbers.begin()
+    plugin.deactivate()
+    plugin.activate()
     assert _linear() == LINEAR
 
 
 def test_layers_in_dynamic_mode_take_one_number(_numbers_stay: None) -> None:
-    layer_numbers._switch(True)
+    _number_as_paddle_2(True)
     paddle.disable_static()
     with paddle.utils.unique_name.guard():
         for number in range(2):
@@ -109,4 +117,4 @@ def test_layers_in_dynamic_mode_take_one_number(_numbers_stay: None) -> None:
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(layer_numbers.SETTING, "1.8")
     with pytest.raises(OptionError, match="PADDLE_IPU_LAYER_NUMBERS is '1.8', expected 2 or 3"):
-        layer_numbers.begin()
+        layer_numbers.counting("linear")
