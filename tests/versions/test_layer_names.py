@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import paddle
 import pytest
 
 from paddle_ipu.activation import plugin
+from paddle_ipu.compiler import cpp_extension
 from paddle_ipu.errors import OptionError
 from paddle_ipu.legacy import layer_numbers
+from paddle_ipu.runtime import target_selection
 from tests.conftest import ROOT
 from tests.versions import layer_names
 from tests.versions.test_same_programs import OTHER
@@ -91,6 +94,17 @@ def test_a_script_written_for_paddle_2(_numbers_stay: None, caplog: Any) -> None
     ]
     _number_as_paddle_2(False)
     assert _linear() == before
+
+
+def test_loading_sources_with_a_half_for_popart_shows_it(
+    _numbers_stay: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_selection, "sdk_installed", lambda: False)
+    sources = [str(tmp_path / name) for name in ("plain.cc", "popart.cc")]
+    Path(sources[0]).write_text('#include "paddle/extension.h"\n')
+    Path(sources[1]).write_text("#include <popart/op.hpp>\n")
+    assert list(cpp_extension._buildable("mine", sources)) == sources[:1]
+    assert _linear() == LINEAR
 
 
 def test_the_setting_decides(_numbers_stay: None, monkeypatch: pytest.MonkeyPatch) -> None:
