@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -39,19 +38,26 @@ def _run(*command: str, **environment: str) -> str:
     return done.stdout
 
 
+def forget_earlier(output: Path) -> None:
+    """Removes what an earlier build left in the folder, and nothing else of it."""
+    for end in (".tar.gz", ".whl"):
+        for path in output.glob(f"paddle_ipu-*{end}"):
+            path.unlink()
+
+
 def main() -> int:
     """Builds, checks and names the files."""
     output = _arguments().output
-    shutil.rmtree(output, ignore_errors=True)
+    forget_earlier(output)
     zig = f"{sys.executable} -m ziglang"
     target = f"-target x86_64-linux-gnu.{GLIBC}"
     _run("build", "--sdist", "--outdir", str(output))
-    (sdist,) = output.glob("*.tar.gz")
+    (sdist,) = output.glob("paddle_ipu-*.tar.gz")
     _run(
         "build", "--wheel", "--outdir", str(output), f"-C=--build-option=--plat-name={PLATFORM}",
         str(sdist), CC=f"{zig} cc {target}", CXX=f"{zig} c++ {target}",
     )  # fmt: skip
-    (wheel,) = output.glob("*.whl")
+    (wheel,) = output.glob("paddle_ipu-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         if KERNELS not in archive.namelist():
             raise SystemExit(f"{wheel.name} has no {KERNELS}: its compilation failed, see above.")

@@ -85,7 +85,8 @@ def installed(required: Requirement) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """The release's numbers without zeros at the end: "0.10.0rc1" is (0, 10)."""
-    numbers = [int(part) for part in re.match(r"[\d.]*", version)[0].split(".") if part]  # type: ignore[index]
+    release = re.split(r"[^\d.]", version, maxsplit=1)[0]
+    numbers = [int(part) for part in release.split(".") if part]
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)

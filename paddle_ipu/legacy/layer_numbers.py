@@ -59,14 +59,17 @@ def counting(kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any
         @functools.wraps(original)
         def counted(*args: Any, **keywords: Any) -> Any:
             if not paddle.in_dynamic_mode():
-                call = signature.bind(*args, **keywords)
-                call.apply_defaults()
-                unique_name.generate(kind or call.arguments["op_type"])
+                unique_name.generate(kind or _kind_of(signature.bind(*args, **keywords)))
             return original(*args, **keywords)
 
         return counted
 
     return patched
+
+
+def _kind_of(call: inspect.BoundArguments) -> str:
+    call.apply_defaults()
+    return str(call.arguments["op_type"])
 
 
 def connecting(function: str) -> Callable[[Callable[[bool], None]], None]:

@@ -207,7 +207,7 @@ class SessionRuns(SessionWeights):
             raise self._input_error(inputs) from error
         results = self._run_step(feeds, updating)
         # Of a step that changes weights a result may be one, whose memory the next step takes.
-        as_kept = np.asarray if self._executable.runs_are_independent else np.array
+        as_kept = np.asarray if self._executable.results_are_its_own else np.array
         return {
             name: as_kept(results[name]).reshape(shape)
             for name, (shape, _) in self._anchors.items()

@@ -163,6 +163,11 @@ class Executable:
         """Whether a step reads its weights only, and is made of paddle_ipu's own operators."""
         return self._leaves_weights(self._step) and self._step.graph.is_on_device
 
+    @property
+    def results_are_its_own(self) -> bool:
+        """Whether no later step takes the memory of a step's results, as it takes the weights'."""
+        return self._leaves_weights(self._step)
+
     def reserve_memory(self) -> None:
         """Makes room for the step's temporary buffers, which every run then uses again."""
         if self.temporary_bytes:
