@@ -18,7 +18,7 @@ from typing import Any
 import paddle
 from paddle.base import unique_name
 
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import ActivationError
 
 SETTING = "PADDLE_IPU_LAYER_NUMBERS"
 KINDS = {
@@ -49,7 +49,7 @@ def counting(kind: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any
         kind: without one it is the call's argument `op_type`.
 
     Raises:
-        OptionError: ``PADDLE_IPU_LAYER_NUMBERS`` is neither 2 nor 3.
+        ActivationError: ``PADDLE_IPU_LAYER_NUMBERS`` is neither 2 nor 3.
     """
     _asked()
 
@@ -109,5 +109,5 @@ def _tell(script: str) -> None:
 def _asked() -> str:
     asked = os.environ.get(SETTING, "")
     if asked not in ("", "2", "3"):
-        raise OptionError(f"{SETTING} is {asked!r}, expected 2 or 3, a version of Paddle.")
+        raise ActivationError(f"{SETTING} is {asked!r}, expected 2 or 3, a version of Paddle.")
     return asked

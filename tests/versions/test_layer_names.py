@@ -16,7 +16,7 @@ import pytest
 
 from paddle_ipu.activation import plugin
 from paddle_ipu.compiler import cpp_extension
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import layer_numbers
 from paddle_ipu.runtime import target_selection
 from tests.conftest import ROOT
@@ -130,5 +130,16 @@ def test_layers_in_dynamic_mode_take_one_number(_numbers_stay: None) -> None:
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(layer_numbers.SETTING, "1.8")
-    with pytest.raises(OptionError, match="PADDLE_IPU_LAYER_NUMBERS is '1.8', expected 2 or 3"):
+    with pytest.raises(ActivationError, match="PADDLE_IPU_LAYER_NUMBERS is '1.8', expected 2 or 3"):
         layer_numbers.counting("linear")
+
+
+def test_paddle_stays_as_it_is_under_another_version(run_python: Any) -> None:
+    done = run_python(
+        "import _paddle_ipu_autoload as autoload; autoload.start()\n"
+        "import paddle; print(paddle.is_compiled_with_ipu())",
+        PADDLE_IPU_AUTOLOAD="1",
+        PADDLE_IPU_LAYER_NUMBERS="5",
+    )
+    assert done.stdout.split() == ["False"]
+    assert "paddle_ipu stays inactive. PADDLE_IPU_LAYER_NUMBERS is '5', expected" in done.stderr
