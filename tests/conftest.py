@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from tests.checkout import ROOT
 from tests.tiers import TIERS
 
 if TYPE_CHECKING:
     from tests.popart_stand_in import StandIn
-
-ROOT = Path(__file__).parent.parent
 
 # A shell has what it starts in the background ignore interrupts, and so would the tests' programs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

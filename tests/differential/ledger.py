@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.checkout import ROOT
 from tests.differential.causes import CAUSES, FIRST_SEED
 from tests.differential.tally import Tally
 
-ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "docs/differential.jsonl"
 PAGE = ROOT / "docs/differential.md"
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import paddle_ipu
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 LINKS = ("ops", "passes")
 PACKAGES = ("paddle_ipu", "popdist")

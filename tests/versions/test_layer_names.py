@@ -19,7 +19,7 @@ from paddle_ipu.compiler import cpp_extension
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import layer_numbers
 from paddle_ipu.runtime import target_selection
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.versions import layer_names
 from tests.versions.test_same_programs import OTHER
 

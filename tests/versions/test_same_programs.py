@@ -17,7 +17,7 @@ from typing import Any
 import paddle
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.operators.operator_cases import CASES
 from tools.program_forms.__main__ import main
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.serving.http.protocol import RequestError
+from tests.checkout import is_of_the_package
 from tests.differential.files import byte_edits
 from tests.differential.files.kinds import KINDS, Damage, Damaged, Kind
 
@@ -103,12 +104,9 @@ def attempt(case: Case) -> Outcome:
 def _cause(failure: BaseException) -> str:
     """The error's type and the innermost line of this package."""
     frames = traceback.extract_tb(failure.__traceback__)
-    own = [f for f in frames if "/paddle_ipu/" in f.filename or f.filename.startswith(_HERE)]
+    own = [f for f in frames if is_of_the_package(f.filename)]
     place = own[-1] if own else frames[-1]
     return f"{type(failure).__name__} in {Path(place.filename).name}:{place.lineno} {place.name}"
-
-
-_HERE = str(Path(__file__).parents[3] / "passes"), str(Path(__file__).parents[3] / "ops")
 
 
 def shrunk(case: Case, error: str, seconds: float = 5.0) -> tuple[Case, bytes]:

@@ -53,9 +53,10 @@ from paddle_ipu.serving import FunctionModel, TensorSpec
 from paddle_ipu.serving.http import protocol
 from paddle_ipu.serving.model import Inputs
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
+from tests.checkout import ROOT
 from tests.differential.files import json_edits, onnx_seeds, protobuf_edits
 
-FIXTURES = Path(__file__).parents[2] / "journeys" / "saved_models" / "fixtures"
+FIXTURES = ROOT / "tests/journeys/saved_models/fixtures"
 Damage = Callable[[bytes, random.Random, Sequence[bytes]], bytes]
 Read = Callable[["Damaged"], object]
 

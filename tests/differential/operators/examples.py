@@ -17,6 +17,7 @@ import paddle
 from paddle_ipu.frontend.vocabulary.table import TABLE
 from paddle_ipu.ops import families  # noqa: F401 - fills the table of translators
 from paddle_ipu.ops.registry import find_translator
+from tests.checkout import ROOT
 from tests.differential.operators.program import dtype_name
 from tests.differential.operators.signature import has_meaning, pir, pir_signature
 from tests.differential.operators.use import Array, DType, Operand, Operands, Tensor, Use
@@ -37,7 +38,6 @@ NOT_DRAWN = frozenset(
 
 _ELEMENTS = 4096
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 
 
 def examples() -> tuple[Mapping[str, list[Use]], frozenset[str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from examples.cluster import train
 from paddle_ipu.distributed import poprun_arguments
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 CLUSTER = ROOT / "examples" / "cluster"
 

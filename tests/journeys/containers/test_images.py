@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 pytestmark = pytest.mark.thorough
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 DOCKER = ROOT / "docker"
 CLUSTER = ROOT / "examples" / "cluster"

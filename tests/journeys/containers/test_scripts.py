@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 DOCKER = ROOT / "docker"
 

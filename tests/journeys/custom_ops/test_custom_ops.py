@@ -28,7 +28,7 @@ from paddle_ipu.errors import (
     PaddleIpuError,
     UnsupportedOpError,
 )
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.tables import keep_registrations
 
 pytestmark = pytest.mark.usefixtures("static_mode")

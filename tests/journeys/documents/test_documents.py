@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 FIRST_READ = ("README.md", "docs/tutorial.md")
 GUIDES = (

@@ -23,7 +23,7 @@ pytest.importorskip("rich")
 from examples.bert import prepare
 from examples.bert.stages.arguments import parse
 from examples.bert.stages.presets import STAGES
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 ENGLISH = (ROOT / "docs" / "tutorial.md").read_text()
 CHINESE = (ROOT / "docs" / "tutorial_zh.md").read_text()

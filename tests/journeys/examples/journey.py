@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.journeys.examples.stage_data import WORDS, write_squad
 
 RUN_STAGE = ROOT / "examples" / "bert" / "run_stage.sh"

@@ -27,7 +27,7 @@ from examples.bert.files import DataError, read_json, write_json, writing
 from examples.bert.plain_text import find_texts, read_texts
 from examples.bert.sample_files import SampleShape, describe_samples, find_files, read_samples
 from examples.bert.vocabulary import SPECIAL_TOKENS, check_fits, load_vocabulary
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 NOUNS = ("river", "castle", "engine", "garden", "letter", "window", "harbour", "teacher")
 SIZES = ["--sequence-length", "32", "--max-predictions-per-seq", "5", "--vocab-size", "120"]

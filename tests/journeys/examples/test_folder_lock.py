@@ -12,7 +12,7 @@ import pytest
 
 from examples.bert.files import DataError
 from examples.bert.folder_lock import only_run_in
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 _HOLD = """
 import sys, time

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples.inference import resnet50, word2vec
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 pytestmark = pytest.mark.usefixtures("static_mode")
 

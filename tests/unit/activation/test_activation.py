@@ -19,7 +19,7 @@ from paddle_ipu.activation.patch_table import PATCHES
 from paddle_ipu.activation.places import IPUPlace
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.runtime import cpu_notice
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 ROWS = tuple(row for row in plugin._patches_for(paddle.__version__) if row.connect is None)
 """The rows for this Paddle that are always in effect."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from examples.bert.stages.checkpoints import check_files
 from examples.bert.stages.log import LOG_FILE, read_log
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.journeys.examples.stage_data import SIZES, write_samples_folder
 from tests.unit.distributed.doomed_pretraining import EXIT_CODE, FAILURE
 

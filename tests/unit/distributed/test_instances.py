@@ -15,7 +15,7 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.errors import BackendUnavailableError, OptionError, popart_exception
 from paddle_ipu.instances.instance import Instance, this_instance
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.unit.distributed import instance_program
 
 TOTAL = instance_program.TOTAL

@@ -18,7 +18,7 @@ from paddle_ipu.distributed.mpi_process import Failure
 from paddle_ipu.errors import LaunchError
 from paddle_ipu.instances.vipu_client import VipuClient
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 TWO = ("--offline-mode=yes", "--num-instances=2", "--num-replicas=4")

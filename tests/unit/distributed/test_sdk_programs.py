@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.distributed.sdk_programs import of_sdk
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 NAMES = ("poprun", "vipu")
 

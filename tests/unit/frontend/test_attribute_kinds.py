@@ -19,9 +19,10 @@ from paddle_ipu.errors import InvalidProgramError, ModelFileError
 from paddle_ipu.frontend import programs, saved_model
 from paddle_ipu.frontend.attribute_kinds import wrong_attribute
 from paddle_ipu.options.strategy import CoreIpuStrategy
+from tests.checkout import ROOT
 
 PIR = not paddle.__version__.startswith("2.")
-MODELS = Path(__file__).parents[2] / "journeys" / "saved_models" / "fixtures"
+MODELS = ROOT / "tests/journeys/saved_models/fixtures"
 PROGRAMS = sorted(path for path in MODELS.rglob("*") if path.suffix in (".pdmodel", ".json"))
 
 

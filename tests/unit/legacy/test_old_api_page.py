@@ -11,7 +11,7 @@ import paddle
 import paddle_ipu  # noqa: F401 - activates
 from paddle_ipu.legacy.fluid_names import FLUID_NAMES
 from paddle_ipu.legacy.pir_names import PIR_NAMES
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "old_api.md").read_text(encoding="utf-8")
 

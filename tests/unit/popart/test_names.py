@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import paddle_ipu.popart as popart
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.popart_stand_in.table import module_table, python_table
 
 OPERATORS = {name for name in popart.__all__ if name.startswith("Ai")}

@@ -10,7 +10,7 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.popart.option_effects import EFFECTS, Status
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 OPTIONS = [item.name for item in fields(popart.SessionOptions)]
 READERS = ("sessions", "xla", "popart", "cost_model", "compiler")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.options.strategy import OPTIONS
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tools import generate_docs
 
 

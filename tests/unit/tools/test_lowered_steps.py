@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tools.lowered_steps import __main__ as command
 from tools.lowered_steps.__main__ import main
 from tools.lowered_steps.child import text_of

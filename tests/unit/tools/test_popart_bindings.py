@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tools.popart_bindings.bindings import read_module
 from tools.popart_bindings.cxx import default_of, kind_of, parts
 from tools.popart_bindings.headers import Headers

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 FACES = ("paddle_ipu", "paddle_ipu.popart")
 """They resolve their names on first use and may point downwards."""

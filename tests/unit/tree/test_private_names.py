@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 
 PLACES = ("paddle_ipu", "passes", "ops", "tests", "tools", "examples", "benchmarks")
 OWN = ("paddle_ipu", "tests", "tools", "examples", "benchmarks")

@@ -14,7 +14,7 @@ import pytest
 
 from paddle_ipu.cli.main import main
 from paddle_ipu.verification.porting import KINDS, PortingReport, check_program
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.tables import remove_translators
 
 pytestmark = pytest.mark.usefixtures("static_mode")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.inference.c_api import build
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.unit.inference import conftest as predictors
 
 pytestmark = pytest.mark.thorough
