@@ -14,12 +14,10 @@ from paddle_ipu.cli.scripts import (
     Run,
     ScriptEnd,
     ScriptHooks,
-    add_target,
     attempt,
-    is_script,
     run_script,
-    saved_program,
 )
+from paddle_ipu.cli.targets import add_target, is_script, saved_program
 from paddle_ipu.dialect.value_names import name_of
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ paddle.static.load_inference_model loads; nothing in it is run.
 exit codes:
   0  nothing that was found stops a compilation
   1  something does; the report says what, and where in the script
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  the script failed or built no program, or the model cannot be read
 """
 
@@ -56,11 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the report; returns the exit code."""
     target, of_script = arguments.target, is_script(arguments.target)
-    if not of_script:
-        _take_options(arguments)
-        if arguments.arguments:
-            print(f"a model takes no arguments, got {arguments.arguments}", file=sys.stderr)
-            return 2
+    if not of_script and arguments.arguments:
+        print(f"a model takes no arguments, got {arguments.arguments}", file=sys.stderr)
+        return 2
     report = attempt(
         lambda: (
             check_script(target, arguments.arguments, arguments.half)
@@ -82,14 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
         return UNREADABLE
     print(report.to_json() if arguments.json else report)
     return 0 if report.compiles else 1
-
-
-def _take_options(arguments: argparse.Namespace) -> None:
-    """A model has no arguments of its own, so that its options may stand behind it."""
-    for option in ("json", "half"):
-        if f"--{option}" in arguments.arguments:
-            arguments.arguments.remove(f"--{option}")
-            setattr(arguments, option, True)
 
 
 def _check_program(program: Program | SavedProgram | IpuProgram, **options: Any) -> PortingReport:

@@ -7,6 +7,7 @@ import contextlib
 import sys
 
 from paddle_ipu.cli.scripts import UNREADABLE
+from paddle_ipu.cli.targets import ExistingModel, prefix_of
 from paddle_ipu.errors import ModelFileError, PaddleIpuError, popart_exception
 
 NAME = "export"
@@ -19,14 +20,19 @@ examples:
 exit codes:
   0  the file is written
   1  the model cannot be exported: an operator, or a size that is not known
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  the model cannot be read, or the file cannot be written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
-    parser.add_argument("model", metavar="MODEL", help="a saved model's path without its suffix")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        action=ExistingModel,
+        help="a saved model's path without its suffix, or one of its files",
+    )
     parser.add_argument("onnx", metavar="FILE.onnx", help="what to write")
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="rows of inputs whose batch is open; 1"
@@ -45,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             report = export(
-                arguments.model,
+                str(prefix_of(arguments.model)),
                 arguments.onnx,
                 batch_size=arguments.batch_size,
                 standard_only=arguments.standard_only,

@@ -22,6 +22,7 @@ from paddle_ipu.cli import (
     verify,
     vipu_server,
 )
+from paddle_ipu.cli.targets import WRONG_ARGUMENTS
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
 # run(arguments) -> exit code.
@@ -70,7 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    parsed = build_parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser()
+    if not words:
+        # As ruff does: a script that lost its subcommand has failed.
+        parser.print_help(sys.stderr)
+        return WRONG_ARGUMENTS
+    parsed = parser.parse_args(words)
     exit_code: int = parsed.run(parsed)
     return exit_code
 

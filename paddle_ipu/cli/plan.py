@@ -29,7 +29,7 @@ the strategy into the script, and it compiles.
 exit codes:
   0  there is a strategy that fits
   1  none that was tried does; the closest is shown
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  the script failed or compiled nothing, or the model cannot be read
 """
 _SHOWN = 8

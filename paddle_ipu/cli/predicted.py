@@ -18,12 +18,10 @@ from paddle_ipu.cli.scripts import (
     Run,
     ScriptEnd,
     ScriptHooks,
-    add_target,
     attempt,
-    is_script,
     run_script,
-    saved_program,
 )
+from paddle_ipu.cli.targets import add_target, is_script, saved_program
 from paddle_ipu.compiler.machine_choice import ipus_of
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.compiler.source import Source
@@ -99,9 +97,20 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
     if why:
         print(why, file=sys.stderr)
         return 2
-    find = _of_script if of_script else _of_model
+    hooks = _FirstCompiled(arguments, steps)
     when = "before it compiled a program" if steps is None else "while it was measured"
-    target = attempt(lambda: find(arguments), arguments.target, when)
+    target = attempt(
+        lambda: _of_script(arguments, hooks) if of_script else _of_model(arguments),
+        arguments.target,
+        when,
+    )
+    if isinstance(target, int) and hooks.skipped:
+        print(
+            f"--skip-startup left out {hooks.skipped} run(s) without fetches, and with them the "
+            "weights that a startup program makes. If those are what is missing, leave the flag "
+            "out.",
+            file=sys.stderr,
+        )
     if target is None:
         print(f"{arguments.target} compiled no program with IpuCompiledProgram.", file=sys.stderr)
         return UNREADABLE
@@ -155,6 +164,7 @@ class _FirstCompiled(ScriptHooks):
         measuring: closed when no more runs are measured.
         measurement: None before the second run.
         runs: how many of the program there were.
+        skipped: how many runs of others ``--skip-startup`` left out.
     """
 
     def __init__(self, arguments: argparse.Namespace, steps: int | None) -> None:
@@ -165,6 +175,7 @@ class _FirstCompiled(ScriptHooks):
         self.measuring = contextlib.ExitStack()
         self.measurement: Measurement | None = None
         self.runs = 0
+        self.skipped = 0
 
     def compile(self, compilation: Compilation) -> IpuProgram:
         if self.target is not None:
@@ -187,6 +198,7 @@ class _FirstCompiled(ScriptHooks):
 
     def run(self, run: Run) -> Any:
         if self._arguments.skip_startup and not run.fetches:
+            self.skipped += 1
             return []
         if self._steps is None or self.compiled is None or run.program is not self.compiled:
             return run.proceed()
@@ -199,8 +211,12 @@ class _FirstCompiled(ScriptHooks):
         return results
 
 
-def _of_script(arguments: argparse.Namespace) -> Target | None:
+def _of_script(arguments: argparse.Namespace, hooks: _FirstCompiled) -> Target | None:
     """The first program that a script compiles.
+
+    Args:
+        arguments: name the script.
+        hooks: find the program while the script runs.
 
     Raises:
         MeasurementError: its runs are to be measured, and it made no second one.
@@ -210,7 +226,6 @@ def _of_script(arguments: argparse.Namespace) -> Target | None:
     paddle_ipu.activate()
     paddle.enable_static()
     steps = getattr(arguments, "measure", None)
-    hooks = _FirstCompiled(arguments, steps)
     with hooks.measuring:
         try:
             run_script(arguments.target, arguments.arguments, hooks)

@@ -42,7 +42,7 @@ POPLAR_TARGET_OPTIONS='{"machine": "pod16"}', names one too.
 exit codes:
   0  the program fits
   1  it does not; the report says what it lacks and what would help
-  2  wrong arguments, or a file that cannot be written
+  2  wrong arguments, or a missing file, or one that cannot be written
   3  the script failed or compiled nothing, or the model cannot be read
 """
 _FILES = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))

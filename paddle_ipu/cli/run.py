@@ -13,6 +13,7 @@ import numpy as np
 
 from paddle_ipu import popart
 from paddle_ipu.cli.scripts import UNREADABLE
+from paddle_ipu.cli.targets import ExistingFile
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 
 NAME = "run"
@@ -28,7 +29,7 @@ examples:
 exit codes:
   0  success
   1  the model cannot run, or the inputs do not fit it
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  a file cannot be read or written
 """
 
@@ -39,9 +40,12 @@ class _Unfit(Exception):  # noqa: N818 - it ends this command only
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
-    parser.add_argument("model", metavar="FILE.onnx", help="opset 6 to 11")
-    parser.add_argument("--inputs", metavar="X.npz", help="arrays by the names of the inputs")
-    parser.add_argument("--outputs", metavar="Y.npz", help="where to put the results")
+    add = parser.add_argument
+    add("model", metavar="FILE.onnx", action=ExistingFile, help="opset 6 to 11")
+    add(
+        "--inputs", metavar="X.npz", action=ExistingFile, help="arrays by the names of the inputs"
+    )  # fmt: skip
+    add("--outputs", metavar="Y.npz", help="where to put the results")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,7 @@
-"""The target of a subcommand: a user's script, run within this process, or a saved model."""
+"""Runs a user's script within this process."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import inspect
 import os
@@ -12,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paddle_ipu.errors import PaddleIpuError, ScriptError, popart_exception
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
     from paddle_ipu.dialect.paddle_objects import Scope
-    from paddle_ipu.frontend.saved_model import SavedProgram
     from paddle_ipu.runtime.ipu_program import IpuProgram
 
 T = TypeVar("T")
@@ -82,29 +79,6 @@ class ScriptHooks:
     def run(self, run: Run) -> Any:
         """Runs a program; returns its results."""
         return run.proceed()
-
-
-def add_target(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """Adds the arguments `target` and `arguments`.
-
-    Args:
-        parser: of the subcommand.
-        optional: whether the target may be left out.
-    """
-    parser.add_argument(
-        "target",
-        metavar="SCRIPT|MODEL",
-        nargs="?" if optional else None,
-        help="a .py file, or a saved model",
-    )
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="what the script is given as its arguments"
-    )
-
-
-def is_script(target: str) -> bool:
-    """Whether a target is a script; else it is a model."""
-    return target.endswith(".py")
 
 
 def attempt(act: Callable[[], T], target: str, when: str, *, locate: bool = True) -> T | int:
@@ -212,20 +186,3 @@ def _hooked(hooks: ScriptHooks) -> Iterator[None]:
     finally:
         IpuCompiledProgram.compile = stock_compile  # type: ignore[method-assign]
         paddle.static.Executor.run = stock_run
-
-
-def prefix_of(target: str) -> Path:
-    """A model's path without suffix, or its folder, from one of its files or that path itself."""
-    path = Path(target)
-    return path.with_suffix("") if path.suffix in (".pdmodel", ".json", ".pdiparams") else path
-
-
-def saved_program(target: str) -> SavedProgram:
-    """The program of a saved model: a prefix, one of its files, or a folder.
-
-    Raises:
-        ModelFileError: it is missing or damaged.
-    """
-    from paddle_ipu.frontend import saved_model
-
-    return saved_model.read(saved_model.locate(prefix_of(target))).program()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import paddle_ipu
 from paddle_ipu.cli.numbers import number, positive
-from paddle_ipu.cli.scripts import UNREADABLE, prefix_of
+from paddle_ipu.cli.scripts import UNREADABLE
+from paddle_ipu.cli.targets import ExistingModel, prefix_of
 from paddle_ipu.errors import PaddleIpuError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ requests are taken, those under way are answered.
 exit codes:
   0  ended by SIGTERM or Ctrl-C, every request answered
   1  ended likewise, but requests were given up after --grace seconds
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  the model cannot be read, compiled or served, or the extra `serving` is not installed
   4  nothing can listen at --host and --port
 """
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add = parser.add_argument
     seconds = number(float, 1e-3, "seconds above 0")
-    add("model", metavar="MODEL", help="a saved inference model")
+    add("model", metavar="MODEL", action=ExistingModel, help="a saved inference model")
     add("--name", type=_name, help="its name in URLs; that of its file or folder by default")
     add("--micro-batch", type=positive, default=8, metavar="N",
         help="rows computed at once (default 8); a model saved with a fixed first dimension keeps "

@@ -13,7 +13,8 @@ import numpy as np
 import paddle_ipu
 from paddle_ipu.cli.numbers import not_negative, positive
 from paddle_ipu.cli.recorded_runs import VerifyOptions, verify_script
-from paddle_ipu.cli.scripts import add_target, attempt, is_script, prefix_of
+from paddle_ipu.cli.scripts import attempt
+from paddle_ipu.cli.targets import ExistingFile, add_target, is_script, prefix_of
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.verification.report import VerificationReport
@@ -40,7 +41,7 @@ exit codes:
      the first line says which of the two, with the drift
   1  they differ, or something is NaN or infinite, be it on both sides; the first line says which,
      the report what and where
-  2  wrong arguments
+  2  wrong arguments, or a missing file
   3  the script failed or made no such run, or the model cannot be read or compared
 """
 
@@ -68,7 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="verify N runs in a row (default 1); with --until-nan the last N (default 4)",
     )
-    add("--feed", metavar="FILE", help="a .npz file with an array for each feed of a model")
+    add(
+        "--feed", metavar="FILE", action=ExistingFile,
+        help="a .npz file with an array for each feed of a model",
+    )  # fmt: skip
     add("--html", metavar="FILE", help="write the page with every operator, to browse")
     add("--json", action="store_true", help="print one JSON object")
     add("--all", action="store_true", help="print every operator, not only those that matter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -154,7 +155,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == paddle_ipu.__version__
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-such"], ["info", "--no-such"]])
+def test_nothing_to_do_prints_the_help_as_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert all(re.search(rf"^ +{c.NAME}\s", printed.err, re.MULTILINE) for c in COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], ["info", "--no-such"]])
 def test_wrong_arguments_exit_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,8 +139,8 @@ def test_a_fetch_may_stand_by_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_wrong_arguments(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--feed", "x.npz", script]) == 2
-    assert main(["verify", "--until-nan", "model"]) == 2
+    assert main(["verify", "--feed", script, script]) == 2
+    assert main(["verify", "--until-nan", str(models.prefix("paddle_2_6/mlp"))]) == 2
     for option, value in (("--steps", "0"), ("--after", "-1"), ("--against", "fp8")):
         with pytest.raises(SystemExit, match="2"):
             main(["verify", option, value, script])

@@ -16,7 +16,9 @@ from paddle_ipu.cli.main import main
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.errors import OptionError, OutOfMemoryException
+from tests.journeys.saved_models import models
 
+MODEL = str(models.prefix("paddle_2_6/mlp"))
 WIDTH = 64
 SCRIPT = f"""
 import sys
@@ -109,11 +111,28 @@ def test_a_plan_that_nothing_fits_says_so(
     assert "the closest lacks" in capsys.readouterr().out
 
 
+def test_a_script_that_lacks_weights_is_told_to_leave_skip_startup_out(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, told = Path(script), "--skip-startup left out 1 run(s) without fetches"
+    weights = str(path.with_name("weights"))
+    path.write_text(
+        SCRIPT.replace("strategy =", "paddle.static.save(main, sys.argv[2])\nstrategy =", 1)
+    )
+    assert main(["report", "--skip-startup", script, "pod4", weights]) == 3
+    error = capsys.readouterr().err
+    assert told in error and "leave the flag out" in error
+    assert main(["report", script, "pod4", weights]) == 0
+    path.write_text("raise KeyError('no such data')")
+    assert main(["report", "--skip-startup", script]) == 3
+    assert "--skip-startup" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["report"], 2, "name a script or a saved model; --help tells more"),
-        (["report", "nowhere", "5"], 2, "a model takes no arguments, got ['5']"),
+        (["report", MODEL, "5"], 2, "a model takes no arguments, got ['5']"),
         (["report", "--fp16", "x.py"], 2, "--fp16 is for a model: a script's strategy says this"),
         (
             ["plan", "--rows", "4", "x.py"],
@@ -121,17 +140,22 @@ def test_a_plan_that_nothing_fits_says_so(
             "--rows is for a model: a script's strategy says this",
         ),
         (
-            ["report", "--skip-startup", "model"],
+            ["report", "--skip-startup", MODEL],
             2,
             "--skip-startup is for a script: a model has no",
         ),
-        (["report", "nowhere"], 3, "nowhere"),
-        (["report", "no.py"], 3, "no.py: there is no such file. Give the path of a Python script."),
     ],
 )
 def test_wrong_arguments(
-    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.py").touch()
     assert main(arguments) == code
     assert message in capsys.readouterr().err
 

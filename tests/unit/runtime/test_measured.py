@@ -20,7 +20,9 @@ from paddle_ipu.runtime.measured import FAMILIES, HOST, Measurement, family_of, 
 from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin, of_node, origin_of
 from paddle_ipu.xla.step.hlo_origins import Share, origins
 from paddle_ipu.xla.step.step_trace import Interval, Recording, shared_out
+from tests.journeys.saved_models import models
 
+MODEL = str(models.prefix("paddle_2_6/mlp"))
 WIDTH = 1024
 ROWS_FED = 1024
 
@@ -334,7 +336,7 @@ def test_reports_without_it_hold_no_measured_times(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--measure", "2", "model"], 2, "--measure: model is a model, which has no data"),
+        (["--measure", "2", MODEL], 2, f"--measure: {MODEL} is a model, which has no data"),
         (
             ["--measure", "2", "--skip-startup", "SCRIPT"],
             2,

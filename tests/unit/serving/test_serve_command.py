@@ -125,8 +125,9 @@ def test_what_cannot_be_served(
         return code, capsys.readouterr().err
 
     code, told = failing(str(tmp_path / "none"))
-    assert code == 3
+    assert code == 2
     assert "none.json" in told
+    model, _ = save(tmp_path)
     for option, value, message in (
         ("--micro-batch", "0", "got '0', expected a whole number from 1 on"),
         ("--timeout-ms", "soon", "got 'soon', expected milliseconds from 0 on"),
@@ -135,10 +136,9 @@ def test_what_cannot_be_served(
         ("--name", "..", "got '..', expected a name"),
         ("--port", "65536", "got '65536', expected a number from 0 to 65535"),
     ):
-        code, told = failing("model", option, value)
+        code, told = failing(model, option, value)
         assert code == 2
         assert message in told
-    model, _ = save(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, told = failing(model, "--port", str(taken.getsockname()[1]))
     assert code == 4

@@ -280,7 +280,8 @@ def test_saved_models_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(tmp_path / "model")]) == 3
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", str(tmp_path / "model")])
     assert "there is neither" in capsys.readouterr().err
 
 
