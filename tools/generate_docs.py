@@ -26,6 +26,7 @@ from paddle_ipu.options.table import (
     RANDOM_SEED_UNSET,
     WITHOUT_NUMBERS,
 )
+from tools.command_line_page import command_line_page
 from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
@@ -146,6 +147,7 @@ def patches_page() -> str:
 #: name -> (path under the root, function that gives the page)
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
+    "command_line": ("docs/command_line.md", command_line_page),
     "machines": ("docs/machines.md", machines_page),
     "operators": ("docs/operators.md", operators_page),
     "passes": ("docs/passes.md", passes_page),

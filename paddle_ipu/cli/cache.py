@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(_ACTIONS))
     parser.add_argument(
         "folder",
+        metavar="FOLDER",
         nargs="?",
         help=f"the cache_path; by default that of {', '.join(_VARIABLES)}, the first that is set, "
         "else the user's own, ~/.cache/paddle_ipu",

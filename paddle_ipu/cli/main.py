@@ -10,6 +10,7 @@ import paddle_ipu
 from paddle_ipu.cli import (
     cache,
     check,
+    completion,
     doctor,
     export,
     gc_info,
@@ -25,10 +26,10 @@ from paddle_ipu.cli import (
 from paddle_ipu.cli.targets import WRONG_ARGUMENTS
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
-# run(arguments) -> exit code.
+# run(arguments) -> exit code; `arguments.parser` is the parser of all of them.
 COMMANDS = (
     info, doctor, check, report, plan, verify, serve, cache, export, run,
-    vipu_server, gc_info, gc_monitor,
+    vipu_server, gc_info, gc_monitor, completion,
 )  # fmt: skip
 
 EXIT_CODES = """\
@@ -48,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=paddle_ipu.__version__)
+    parser.set_defaults(parser=parser)
     subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
     for command in COMMANDS:
         subparser = subparsers.add_parser(

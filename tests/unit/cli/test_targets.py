@@ -12,7 +12,7 @@ import pytest
 
 from paddle_ipu.cli import targets
 from paddle_ipu.cli.main import main
-from tests.conftest import ROOT
+from tests.checkout import ROOT
 from tests.journeys.saved_models import models
 
 MODEL = str(models.prefix("paddle_2_6/mlp"))
