@@ -32,9 +32,11 @@ model is a file or prefix that paddle.static.load_inference_model loads; feed it
   is it half precision?        paddle-ipu verify --until-nan --against fp32 train.py
   would half do?               paddle-ipu verify --against fp16 --html drift.html train.py
 
-The table: drift is the norm of the error over the norm of the tensor; "> half", "to 0" and
-"subnorm" are shares of values that float16 turns into infinity, into 0, or holds with fewer bits,
-for results and for their gradients times the loss scale.
+Where both sides agree a few lines say so; --all prints the tables in any case. In them drift is the
+norm of the error over the norm of the tensor, "of large" the largest error as a share of the
+tensor's largest value; "> half", "to 0" and "subnorm" are shares of values that float16 turns into
+infinity, into 0, or holds with fewer bits, for results and for their gradients times the loss
+scale.
 
 exit codes:
   0  both sides agree, or differ by rounding only, and fetches, gradients and weights are finite;
@@ -75,7 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--html", metavar="FILE", help="write the page with every operator, to browse")
     add("--json", action="store_true", help="print one JSON object")
-    add("--all", action="store_true", help="print every operator, not only those that matter")
+    add(
+        "--all",
+        action="store_true",
+        help="print every tensor and operator, where both sides agree too",
+    )
     within = "beside the CPU: what is within agrees, beyond it is rounding or differs (default {})"
     add("--rtol", type=float, default=1e-5, help=within.format("1e-5"))
     add("--atol", type=float, default=1e-6, help=within.format("1e-6"))

@@ -63,7 +63,7 @@ _VERDICTS = (
     "diverges: wrong for what it reads. follows: behind one that diverges."
 )
 
-_NUMBERS = ("drift", "max abs", "max rel", "magnitude", "differing", "got", "expected")
+_NUMBERS = ("drift", "max abs", "of large", "magnitude", "differing", "got", "expected")
 _RANGE = ("&gt; half", "to 0", "subnormal", "values")
 
 
@@ -213,7 +213,7 @@ def _comparison(row: Comparison) -> str:
 def _measures(row: Comparison) -> list[str]:
     return [
         _text(f"{list(row.shape)} {row.dtype}"),
-        *(_number(x, f"{x:.2e}") for x in (row.drift, row.max_abs, row.max_rel, row.magnitude)),
+        *(_number(x, f"{x:.2e}") for x in (row.drift, row.max_abs, row.share, row.magnitude)),
         _number(row.differing, f"{row.differing} of {row.size}"),
         *(_number(x, f"{x:.7g}") for x in (row.got, row.expected)),
     ]

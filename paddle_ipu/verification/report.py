@@ -10,7 +10,7 @@ from typing import Any
 
 from paddle_ipu.verification.contents import ReportContents
 from paddle_ipu.verification.page import page
-from paddle_ipu.verification.text import text
+from paddle_ipu.verification.text import brief, text
 
 
 @dataclass
@@ -34,8 +34,8 @@ class VerificationReport(ReportContents):
             compare_operators()
 
     def summary(self, most: int = 12) -> str:
-        """The report with at most so many operators: those that matter."""
-        return text(self, most)
+        """The report with at most so many operators, those that matter; short if all is well."""
+        return brief(self) if self.ok and self.finite else text(self, most)
 
     def __str__(self) -> str:
         return text(self, None)

@@ -16,7 +16,7 @@ from paddle_ipu.verification.contents import (
 )
 from paddle_ipu.verification.ranges import ValueRange
 
-_HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'max rel':>8} {'largest':>8}"
+_HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'of large':>8} {'largest':>8}"
 _IN_HALF = f" {'> half':>7} {'to 0':>7} {'subnorm':>7}"
 _GRADIENT = f" | {'drift':>8}{_IN_HALF}"
 _MORE = {DIVERGES: "diverge", FOLLOWS: "follow", ROUNDS: "differ by rounding", AGREES: "agree"}
@@ -47,6 +47,18 @@ def text(report: ReportContents, most: int | None) -> str:
     elif report.findings:
         lines += ["", *map(str, report.findings)]
     return "\n".join(lines)
+
+
+def brief(report: ReportContents) -> str:
+    """A report that all is well: the verdict, what was compared, the notes and findings."""
+    sections = [(name, rows) for name, rows in report.sections() if rows]
+    counts = ", ".join(f"{len(rows)} {name}" for name, rows in sections)
+    lines = [f"verify: {report.headline()}"]
+    if sections:
+        most = max((row for _, rows in sections for row in rows), key=lambda row: row.drift)
+        lines.append(f"compared: {counts}; the largest drift is {most.drift:.1e}, in {most.name}")
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join([*lines, *map(str, report.findings)])
 
 
 def _history(report: ReportContents) -> list[str]:
@@ -125,7 +137,7 @@ def _verdict(row: Comparison) -> str:
 
 def _line(verdict: str, row: Comparison) -> str:
     return (
-        f"  {verdict:8} {row.drift:8.1e} {row.max_abs:8.1e} {row.max_rel:8.1e} {row.magnitude:8.1e}"
+        f"  {verdict:8} {row.drift:8.1e} {row.max_abs:8.1e} {row.share:8.1e} {row.magnitude:8.1e}"
     )
 
 

@@ -131,6 +131,24 @@ def test_the_first_line_and_the_exit_code_are_the_verdict(
         assert capsys.readouterr().out.startswith(f"verify: {verdict}")
 
 
+def test_agreement_takes_three_lines_and_all_of_them_on_request(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [script, "0.01", "30"]
+    assert main(["verify", "--without-dropout", *words]) == 0
+    verdict, compared, note = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("verify: agrees with Paddle's CPU kernels after 1 step(s)")
+    counts = (
+        r"compared: 1 fetches, 2 gradients, 2 weights and states; the largest drift is \S+, in "
+    )
+    assert re.match(counts, compared)
+    assert note == "note: runs 1 to 1 of the script, from the weights before run 1"
+    assert main(["verify", "--all", *words]) == 0
+    tables = capsys.readouterr().out
+    assert tables.startswith(verdict) and "\nweights and states:\n" in tables
+    assert " of large " in tables and "\noperators, in program order:\n" in tables
+
+
 def test_a_fetch_may_stand_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "sums.py"
     path.write_text(SUMS.replace("LAST", "").replace("fetch_list=[sums]", "fetch_list=sums"))

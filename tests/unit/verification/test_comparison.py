@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from paddle_ipu.verification.comparison import Comparison, compare
 
@@ -17,9 +18,16 @@ def compared(got: Any, expected: Any, dtype: str = "float32") -> Comparison:
 def test_comparison_measures_errors() -> None:
     row = compared([1.0, 2.5, -4.0], [1.0, 2.0, -4.0])
     assert (row.ok, row.differing, row.size, row.index) == (False, 1, 3, (1,))
-    assert (row.max_abs, row.max_rel, row.magnitude) == (0.5, 0.25, 4.0)
+    assert (row.max_abs, row.share, row.magnitude) == (0.5, 0.125, 4.0)
     assert (row.got, row.expected, row.micro_batch) == (2.5, 2.0, 0)
     assert "got 2.5, expected 2 at [1]; 1 of 3 elements differ" in row.numbers()
+
+
+def test_an_error_beside_a_value_next_to_zero_is_no_large_share() -> None:
+    row = compared([1e-30, 4.0], [1e-38, 4.0])
+    assert row.ok and row.share == pytest.approx(1e-30 / 4)
+    assert compared([0.0], [0.0]).share == 0.0
+    assert compared([1.0], [0.0]).share == np.inf
 
 
 def test_not_a_number_equals_itself_and_nothing_else() -> None:

@@ -228,7 +228,7 @@ def test_a_wrong_lowering_is_found_with_the_line(wrong_tanh: None, training: boo
     first = caught.value.report.first_divergence
     assert (first.operator, first.verdict) == ("tanh", DIVERGES)
     # Where tanh is small the two kernels themselves differ by 1e-5 or so, which verify allows.
-    assert first.result.max_rel == pytest.approx(0.01, abs=3e-5)
+    assert first.result.share == pytest.approx(0.01, abs=3e-5)
     assert first.result.got == pytest.approx(1.01 * first.result.expected, rel=1e-4)
     verdicts = {row.operator: row.verdict for row in caught.value.report.operators}
     assert verdicts["gelu"] == verdicts["mean"] == FOLLOWS
