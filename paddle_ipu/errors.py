@@ -7,7 +7,32 @@ own family, which derives from :class:`popart_exception` as in Graphcore's modul
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
+
+_NEARLY_SAME = 0.85
+_SHORTEST_PART = 4
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """The words " Did you mean 'x'?" to put behind a message, or "" where no name is similar.
+
+    That is one name where it is nearly the same, else up to three that are similar or contain it.
+
+    Args:
+        name: the name that is not known; case does not matter.
+        known: those that are.
+    """
+    by_lower = {text.lower(): text for text in known}
+    wanted = str(name).lower()
+    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=_NEARLY_SAME)
+    close = close or difflib.get_close_matches(wanted, by_lower, n=3, cutoff=0.6)
+    if not close and len(wanted) >= _SHORTEST_PART:
+        close = [text for text in by_lower if wanted in text][:3]
+    if not close:
+        return ""
+    return f" Did you mean {' or '.join(repr(by_lower[text]) for text in close)}?"
 
 
 class PaddleIpuError(Exception):

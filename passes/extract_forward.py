@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import FetchError, NotSupported
+from paddle_ipu.errors import FetchError, NotSupported, meant
 from paddle_ipu.passes.pass_base import Compilation
 from paddle_ipu.passes.support import roles, state_writes, update_operators
 from paddle_ipu.passes.support.update_operators import is_update
@@ -54,7 +54,7 @@ class ExtractForward:
             if name not in by_name:
                 raise FetchError(
                     f"fetch {fetch!r} names nothing in the program. Fetch a variable of the "
-                    "program, by its name or by the variable itself."
+                    f"program, by its name or by the variable itself.{meant(fetch, by_name)}"
                 )
             if by_name[name].meta.get(dialect.ROLE) == dialect.LEARNING_RATE:
                 raise NotSupported(

@@ -402,6 +402,13 @@ PATCHES: tuple[Patch, ...] = (
         required=False,
     ),
     *_replace(
+        "paddle.static",
+        "IpuStrategy.__repr__",
+        strategy.represented,
+        "gives an address; the options that were set are of use at a prompt",
+        required=False,
+    ),
+    *_replace(
         _CORE,
         "IpuBackend",
         ipu_backend.IpuBackend,

@@ -16,6 +16,7 @@ from paddle_ipu.options.process_changes import collection_put_off
 from paddle_ipu.options.strategy import check_consistent
 from paddle_ipu.popart.onnx_ir_import import import_onnx_ir
 from paddle_ipu.runtime import target_selection
+from paddle_ipu.runtime.fetches import flat
 from paddle_ipu.runtime.ipu_backend import IpuBackend
 from paddle_ipu.runtime.ipu_program import IpuProgram
 
@@ -66,6 +67,9 @@ class IpuCompiledProgram:
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         self._first_passes: Sequence[Pass] | None = None
 
+    def __repr__(self) -> str:
+        return f"<IpuCompiledProgram of {self._ipu_strategy!r}>"
+
     @classmethod
     def with_first_passes(
         cls,
@@ -98,7 +102,7 @@ class IpuCompiledProgram:
         Args:
             feed_list: names or variables that every run feeds.
             fetch_list: names or variables that runs may fetch, of any kind: parameters and their
-                gradients too.
+                gradients too. Lists in it are taken for what they hold, as ``Executor.run`` does.
 
         Returns:
             What ``Executor.run`` takes as its program.
@@ -120,7 +124,9 @@ class IpuCompiledProgram:
         try:
             # Graphcore's module refuses to be imported after onnx, which the compilation imports.
             target_selection.select()
-            source = Source(self._program, values, feed_list, fetch_list, self._first_passes)
+            # What is no list is told so by its reader.
+            fetches = flat(fetch_list) if isinstance(fetch_list, list | tuple) else fetch_list
+            source = Source(self._program, values, feed_list, fetches, self._first_passes)
             with collection_put_off():
                 compiled = self._compiled(source, progress)
             try:

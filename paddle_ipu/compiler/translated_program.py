@@ -31,6 +31,7 @@ from paddle_ipu.errors import (
     ModelFileError,
     NotSupported,
     PassError,
+    meant,
 )
 from paddle_ipu.frontend import programs
 from paddle_ipu.frontend.attribute_kinds import wrong_attribute
@@ -264,6 +265,7 @@ def _declared_feeds(graph: ir.Graph, feeds: Sequence[str]) -> dict[str, ir.Value
             f"feed_list names {', '.join(map(repr, unknown))}, which the program does not declare: "
             f"it declares {', '.join(map(repr, declared)) or 'no feeds'}. Declare feeds with "
             f"paddle.static.data.{_left_dynamic(declared, feeds)}"
+            f"{meant(unknown[0], declared) if len(unknown) == 1 else ''}"
         )
     return {name: declared[name] for name in feeds}
 

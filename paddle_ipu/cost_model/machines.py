@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import OptionError, meant
 
 GIGA = 1e9
 
@@ -214,7 +214,7 @@ def machine_named(name: str) -> Machine:
             return machine
     raise OptionError(
         f"unknown machine '{name}': expected one of {', '.join(MACHINES)}, or ipu:<file> for one "
-        "that a JSON file describes"
+        f"that a JSON file describes.{meant(name, MACHINES)}"
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import paddle
 from paddle.base import core
 
-from paddle_ipu.errors import FeedError, FetchError, NotSupported
+from paddle_ipu.errors import FeedError, FetchError, NotSupported, meant
 from paddle_ipu.inference.config import files_of
 from paddle_ipu.inference.model import Model
 from paddle_ipu.inference.settings import settings_of
@@ -46,6 +46,14 @@ class IpuPredictor:
             for name, dtype in zip(model.outputs, model.output_dtypes, strict=True)
         }
 
+    def __repr__(self) -> str:
+        inputs = [f"{known.name} {known.dtype} {list(known.shape)}" for known in self._model.inputs]
+        outputs = map(" ".join, zip(self._outputs, self._model.output_dtypes, strict=True))
+        return (
+            f"<IpuPredictor: inputs {', '.join(inputs) or '(none)'}, "
+            f"outputs {', '.join(outputs) or '(none)'}>"
+        )
+
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """``isinstance(it, paddle.inference.Predictor)`` holds, as for Paddle's own predictors."""
@@ -68,7 +76,7 @@ class IpuPredictor:
         if name not in self._inputs:
             raise FeedError(
                 f"the model has no input {name!r}; its inputs are "
-                f"{', '.join(map(repr, self._inputs)) or '(none)'}."
+                f"{', '.join(map(repr, self._inputs)) or '(none)'}.{meant(name, self._inputs)}"
             )
         return self._inputs[name]
 
@@ -81,7 +89,7 @@ class IpuPredictor:
         if name not in self._outputs:
             raise FetchError(
                 f"the model has no output {name!r}; its outputs are "
-                f"{', '.join(map(repr, self._outputs)) or '(none)'}."
+                f"{', '.join(map(repr, self._outputs)) or '(none)'}.{meant(name, self._outputs)}"
             )
         return self._outputs[name]
 

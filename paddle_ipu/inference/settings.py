@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import OptionError, meant
 from paddle_ipu.options.strategy import OPTIONS, CoreIpuStrategy
 from paddle_ipu.options.values import Flag, Mismatch, Number, Stored, Valid, Whole
 
@@ -176,8 +175,7 @@ def copy_settings(config: Config, source: Config) -> None:
 def unknown_setting(name: str, where: str) -> OptionError:
     """The error about a name that no setting has."""
     known = (*SCALARS, *CONTAINERS)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = meant(name, known)
     if name in OPTIONS:
         hint = " It is an option of IpuStrategy: Config.set_ipu_options({...}) takes those."
     return OptionError(f"{where}: unknown key {name!r}; there are {', '.join(known)}.{hint}")

@@ -10,14 +10,13 @@ integer is taken where a double is meant, on purpose; a bool is never taken as a
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from paddle_ipu.errors import NotSupported, OptionError
+from paddle_ipu.errors import NotSupported, OptionError, meant
 from paddle_ipu.options.patterns import (
     DEFAULT_PATTERNS,
     MANDATORY_PATTERNS,
@@ -43,8 +42,12 @@ __all__ = [
 _SESSION_OPTIONS = "SessionOptions."
 _SERIAL = 1
 """The number of ``AccumulateOuterFragmentSchedule.Serial``, PopART's default."""
-_NEARLY_SAME = 0.85
-_SHORTEST_PART = 4
+_IMPLIED = {
+    "virtual_graph_mode": "enable_manual_shard",
+    "partials_type_matmuls": "enable_half_partial",
+    "custom_op": "custom_ops",
+}
+"""Options, by name, whose value another one tells where that differs from its default."""
 _LISTED = "paddle.static.IpuStrategy()._ipu_strategy.get_all_option_names()"
 
 
@@ -64,27 +67,11 @@ class CustomOp:
         )
 
 
-def _with_close_matches(message: str, name: object, known: Iterable[str]) -> str:
-    """``message`` with the known names that look like ``name``, upper or lower case.
-
-    That is one name where it is nearly the same, else up to three that are similar or contain it.
-    """
-    by_lower = {text.lower(): text for text in known}
-    wanted = str(name).lower()
-    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=_NEARLY_SAME)
-    close = close or difflib.get_close_matches(wanted, by_lower, n=3, cutoff=0.6)
-    if not close and len(wanted) >= _SHORTEST_PART:
-        close = [text for text in by_lower if wanted in text][:3]
-    if not close:
-        return message
-    return f"{message} Did you mean {' or '.join(repr(by_lower[text]) for text in close)}?"
-
-
 def _option(name: object) -> Option:
     if isinstance(name, str) and name in OPTIONS:
         return OPTIONS[name]
     message = f"There is no strategy option {name!r}; {_LISTED} lists them."
-    raise OptionError(_with_close_matches(message, name, OPTIONS))
+    raise OptionError(message + meant(name, OPTIONS))
 
 
 def _check_pattern(name: object) -> str:
@@ -92,7 +79,7 @@ def _check_pattern(name: object) -> str:
     if isinstance(name, str) and name in known:
         return name
     message = f"There is no graph pattern {name!r}, PopART's or a known user's."
-    raise OptionError(_with_close_matches(message, name, sorted(known)))
+    raise OptionError(message + meant(name, sorted(known)))
 
 
 def _copy(value: Stored) -> Stored:
@@ -170,6 +157,16 @@ class CoreIpuStrategy:
         self._aliases_set: set[str] = set()
         self._patterns: dict[str, bool] = {}
         self._custom_ops: dict[str, CustomOp] = {}
+
+    def __repr__(self) -> str:
+        return f"CoreIpuStrategy({_assignments(self._different())})"
+
+    def _different(self) -> dict[str, Stored]:
+        """The options whose values differ from the defaults, in the order of the documentation."""
+        every = {name: self._value(name) for name in OPTIONS}
+        different = {name for name, value in every.items() if value != OPTIONS[name].default}
+        different -= {name for name, other in _IMPLIED.items() if other in different}
+        return {name: value for name, value in every.items() if name in different}
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Set the options of a dict, in its order; all of them or, on an error, none.
@@ -252,6 +249,18 @@ class CoreIpuStrategy:
             self._patterns,
             self._custom_ops,
         )
+
+
+def represented(strategy: Strategy) -> str:
+    """The ``repr`` of a ``paddle.static.IpuStrategy``: the options that a new one does not have."""
+    new = type(strategy)()._ipu_strategy._different()
+    own = strategy._ipu_strategy._different()
+    changed = {n: own.get(n, OPTIONS[n].default) for n in OPTIONS if own.get(n) != new.get(n)}
+    return f"IpuStrategy({_assignments(changed)})"
+
+
+def _assignments(values: Mapping[str, Stored]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
 class Strategy(Protocol):

@@ -20,6 +20,7 @@ from paddle_ipu.errors import (
     MeasurementError,
     NumericalError,
     OperandValueError,
+    meant,
     popart_exception,
     popart_runtime_error,
 )
@@ -122,6 +123,14 @@ class IpuProgram:
         self._is_independent: bool | None = None
         self._runner: Runner | None = None
         self._whole = False
+
+    def __repr__(self) -> str:
+        feeds = [f"{n} {feed.declared} {list(feed.shape)}" for n, feed in self.feeds.items()]
+        fetches = [f"{name} {fetch.dtype}" for name, fetch in self.fetches.items()]
+        return (
+            f"<IpuProgram: feeds {', '.join(feeds) or '(none)'} for each micro-batch, "
+            f"fetches {', '.join(fetches) or '(none)'}>"
+        )
 
     @property
     def backend(self) -> IpuBackend:
@@ -297,7 +306,7 @@ class IpuProgram:
                 raise FetchError(
                     f"fetch {name!r} was not compiled: the program was compiled with the fetches "
                     f"{', '.join(map(repr, self.fetches)) or '(none)'}. Name it in "
-                    "compile(fetch_list=...)."
+                    f"compile(fetch_list=...).{meant(name, self.fetches)}"
                 )
         if self._runner is not None:
             return self._served(self._runner, feed or {}, names)
@@ -397,6 +406,7 @@ class IpuProgram:
                 f"{listed(unknown, 'feed', 'is not declared', 'are not declared')}: the program "
                 f"was compiled with the feeds {', '.join(map(repr, self.feeds)) or '(none)'}. Name "
                 f"{them} in compile(feed_list=...), or leave {them} out."
+                f"{meant(unknown[0], self.feeds) if len(unknown) == 1 else ''}"
             )
         missing = [n for n, known in self.feeds.items() if n not in feed and known.tensor]
         if missing:

@@ -27,6 +27,7 @@ from paddle_ipu.runtime import ipu_backend
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.feed_words import described
 from paddle_ipu.runtime.feeds import numbers_of
+from paddle_ipu.runtime.fetches import flat
 from paddle_ipu.runtime.random_seed import fixed_seed
 from paddle_ipu.verification import bisection, findings, not_finite
 from paddle_ipu.verification.comparison import Comparison, compare
@@ -211,7 +212,9 @@ def prepare(
         _check_rule_of_paddle(values)
     micro_batches = int(values["accumulation_factor"] * values["replicated_graph_count"])
     accumulates = training and micro_batches > 1
-    fetches = [item if isinstance(item, str) else duplicate.fetch_name(item) for item in fetch_list]
+    fetches = [
+        item if isinstance(item, str) else duplicate.fetch_name(item) for item in flat(fetch_list)
+    ]
     forward = bisection.read_forward(graph, duplicate, list(feeds[0]), fetches, values)
     if on_cpu:
         bisection.check_deterministic(forward)

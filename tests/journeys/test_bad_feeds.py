@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -123,6 +124,49 @@ def test_feeds_are_checked_at_each_run(
 def test_a_feed_that_is_no_dict(inference: Pair, feed: Any, message: str) -> None:
     with pytest.raises(FeedError, match=message):
         paddle.static.Executor(paddle.IPUPlace()).run(inference.program, feed=feed, fetch_list=[])
+
+
+def test_nearly_right_names_of_feeds_and_fetches_are_told() -> None:
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        ids = paddle.static.data("input_ids", [4, 8], "float32")
+        paddle.static.data("labels", [4, 1], "int64")
+        total = paddle.sum(ids)
+    meant = re.escape(f"Did you mean {total.name!r}?")
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False, micro_batch_size=4)
+    compiler = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy)
+    with pytest.raises(FeedError, match=r"feed_list names 'input_id'.*Did you mean 'input_ids'\?$"):
+        compiler.compile(["input_id"], [total])
+    with pytest.raises(FetchError, match=f"names nothing in the program.* {meant}"):
+        compiler.compile(["input_ids"], [total.name[:-1]])
+    program = compiler.compile(["input_ids"], [total])
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    rows_of_ids = np.ones((4, 8), np.float32)
+    with pytest.raises(FeedError, match=r"feed 'inputs_ids' is not decl.* mean 'input_ids'\?$"):
+        executor.run(program, feed={"inputs_ids": rows_of_ids}, fetch_list=[total])
+    with pytest.raises(FetchError, match=f"was not compiled.* {meant}$"):
+        executor.run(program, {"input_ids": rows_of_ids}, fetch_list=[total.name.upper()])
+    assert executor.run(program, feed={"input_ids": rows_of_ids}, fetch_list=[total]) == [32]
+
+
+def test_the_fetches_of_nested_lists_are_compiled_in_order() -> None:
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main, paddle.static.Program()):
+        x = paddle.static.data("x", [2], "float32")
+        doubled, tripled = x * 2, x * 3
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False, micro_batch_size=2)
+    compiler = paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy)
+    program = compiler.compile(["x"], [[doubled], (tripled,)])
+    assert repr(program).startswith(
+        "<IpuProgram: feeds x float32 [2] for each micro-batch, fetches "
+    )
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    feed = {"x": np.array([1, 2], np.float32)}
+    twice, thrice = executor.run(program, feed=feed, fetch_list=[[doubled], (tripled,)])
+    np.testing.assert_array_equal(twice, [2, 4])
+    np.testing.assert_array_equal(thrice, [3, 6])
 
 
 def test_a_fetch_that_is_neither_a_variable_nor_a_name(inference: Pair) -> None:

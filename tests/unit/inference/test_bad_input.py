@@ -45,6 +45,17 @@ def test_unknown_names(predictor: Any) -> None:
         predictor.get_input_handle("y")
     with pytest.raises(FetchError, match=r"no output 'y'; its outputs are '"):
         predictor.get_output_handle("y")
+    with pytest.raises(FeedError, match=r"'shifts'.* Did you mean 'shift'\?$"):
+        predictor.get_input_handle("shifts")
+
+
+def test_a_predictor_shows_what_it_takes_and_gives(predictor: Any) -> None:
+    shown = repr(predictor)
+    assert shown.startswith(
+        "<IpuPredictor: inputs x float32 [-1, 3], shift int64 [-1, 1], outputs "
+    )
+    first, second = predictor.get_output_names()
+    assert shown.endswith(f"outputs {first} float32, {second} int64>")
 
 
 def test_a_run_before_its_inputs(predictor: Any) -> None:

@@ -536,3 +536,18 @@ def test_the_strategy_imports_neither_paddle_nor_jax_nor_onnx() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_strategy_shows_the_options_that_a_new_one_does_not_have() -> None:
+    own = paddle.static.IpuStrategy()
+    assert repr(own) == "IpuStrategy()"
+    own.set_graph_config(num_ipus=2, micro_batch_size=4, enable_manual_shard=True)
+    own.set_options({"location_optimizer": {"on_chip": 1}, "partials_type_matmuls": "half"})
+    assert repr(own) == (
+        "IpuStrategy(micro_batch_size=4, num_ipus=2, enable_manual_shard=True, "
+        "enable_half_partial=True, location_optimizer={'on_chip': 1, "
+        "'use_replicated_tensor_sharding': 1})"
+    )
+    assert repr(CoreIpuStrategy()) == "CoreIpuStrategy()"
+    shown = repr(paddle.static.IpuCompiledProgram(paddle.static.Program(), ipu_strategy=own))
+    assert shown == f"<IpuCompiledProgram of {own!r}>"
