@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from paddle_ipu.cli import info, vipu_target
+from paddle_ipu.cli.json_output import add_json, print_json
 from paddle_ipu.distributed import poprun
 from paddle_ipu.errors import LaunchError, OptionError, VipuConnectionError, VipuError
 from paddle_ipu.instances import instance
@@ -16,13 +17,16 @@ NAME = "doctor"
 SUMMARY = "check Paddle, the plugin, the SDK, MPI, the V-IPU and devices, and say what to do"
 EXIT_CODES = """\
 A line begins with ok, with -- for what is absent and not needed on one host, or with !! for what
-keeps programs from running.
+keeps programs from running. In JSON these are the status ok, absent or problem of a check.
 
 exit codes:
   0  nothing keeps programs from running
   1  something does; its line says what to do
   2  wrong arguments
 """
+
+_STATUS = {"ok": "ok", "--": "absent", "!!": "problem"}
+"""What a mark is in JSON."""
 
 
 class Finding(NamedTuple):
@@ -35,15 +39,23 @@ class Finding(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     vipu_target.add_arguments(parser)
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the checks found."""
     results = list(findings(arguments))
+    broken = any(finding.mark == "!!" for _, finding in results)
+    if arguments.json:
+        checks = [
+            {"name": name, "status": _STATUS[mark], "text": text} for name, (mark, text) in results
+        ]
+        print_json({"ok": not broken, "checks": checks})
+        return 1 if broken else 0
     width = max(len(name) for name, _ in results)
     for name, (mark, text) in results:
         print(f"{mark}  {name:<{width}}  {text}")
-    return 1 if any(finding.mark == "!!" for _, finding in results) else 0
+    return 1 if broken else 0
 
 
 def findings(arguments: argparse.Namespace) -> Iterator[tuple[str, Finding]]:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from paddle_ipu.cli import gc_tables, vipu_target
+from paddle_ipu.cli.json_output import add_json, print_json
 from paddle_ipu.errors import VipuError
 
 NAME = "gc-info"
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-i", "--device-info", action="store_true", help="with -d: all about it; the default"
     )
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         client, partitions = vipu_target.partitions_of(arguments, arguments.all_partitions)
         if arguments.list_devices:
+            if arguments.json:
+                listed = [gc_tables.device_records(partition) for partition, _ in partitions]
+                print_json({"host": client.host, "partitions": listed})
+                return 0
             print("Graphcore device listing:")
             for partition, _ in partitions:
                 print(f"\n{gc_tables.device_list(partition, client.host)}")
@@ -50,6 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     except VipuError as error:
         print(error, file=sys.stderr)
         return 1
-    for key, value in gc_tables.device_facts(partition, number, gcd, client.host).items():
-        print(f"{key}: {value}")
+    facts = gc_tables.device_facts(partition, number, gcd, client.host)
+    if arguments.json:
+        print_json({key.replace(" ", "_"): value for key, value in facts.items()})
+        return 0
+    for key, value in facts.items():
+        print(f"{key}: {gc_tables.shown(value)}")
     return 0

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from paddle_ipu.cli import gc_tables, vipu_target
+from paddle_ipu.cli.json_output import add_json, print_json
 from paddle_ipu.errors import VipuError
 
 NAME = "gc-monitor"
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     vipu_target.add_arguments(parser)
     parser.add_argument("--all-partitions", action="store_true", help="show all partitions")
     parser.add_argument("--no-card-info", action="store_true", help="leave out the table of IPUs")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     except VipuError as error:
         print(error, file=sys.stderr)
         return 1
+    if arguments.json:
+        records = [gc_tables.monitor_record(partition, gcd) for partition, gcd in partitions]
+        print_json({"host": client.host, "server_version": version, "gcds": records})
+        return 0
     cards = not arguments.no_card_info
     for partition, gcd in partitions:
         print(gc_tables.monitor(partition, gcd, client.host, version, cards=cards))

@@ -38,12 +38,28 @@ def device_list(partition: Mapping[str, Any], host: str) -> str:
     return "\n".join(lines)
 
 
+def device_records(partition: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``gc-info -l --json`` has of a partition.
+
+    Args:
+        partition: as the V-IPU service returns it.
+    """
+    listed = [{"id": number, "ipu_ids": ipus} for number, ipus in enumerate(devices(partition))]
+    return {
+        "partition": partition["name"],
+        "state": partition["state"].lower(),
+        "devices": listed,
+    }
+
+
 def _on_board(ipu: int) -> int:
     """A board's IPUs are numbered from 3 down to 0."""
     return _MODELS_PER_BOARD - 1 - ipu % _MODELS_PER_BOARD
 
 
-def device_facts(partition: Mapping[str, Any], number: int, gcd: int, host: str) -> dict[str, str]:
+def device_facts(
+    partition: Mapping[str, Any], number: int, gcd: int, host: str
+) -> dict[str, str | int | bool | list[int]]:
     """What ``gc-info -d N -i`` prints, as far as the IPU Model has it.
 
     Args:
@@ -62,25 +78,63 @@ def device_facts(partition: Mapping[str, Any], number: int, gcd: int, host: str)
         for process in partition["attached"].get(str(gcd), [])
         if process["first"] <= ipus[-1] and ipus[0] < process["first"] + process["ipus"]
     ]
-    facts = {
-        "id": str(number),
+    facts: dict[str, str | int | bool | list[int]] = {
+        "id": number,
         "target": "Fabric" if single else "Multi IPU",
         "type": "IPU Model",
-        "number of ipus": str(len(ipus)),
-        "ipu ids": ", ".join(map(str, ipus)),
+        "number of ipus": len(ipus),
+        "ipu ids": ipus,
         "ipu architecture": "ipu2",
         "ipuof host": host,
         "ipuof partition id": str(partition["name"]),
         "ipuof routing type": "DNC",
-        "gcd": str(gcd),
+        "gcd": gcd,
         "partition sync type": str(partition["sync"]),
-        "reconfigurable partition": "1" if partition["reconfigurable"] else "0",
+        "reconfigurable partition": bool(partition["reconfigurable"]),
     }
     for user in users:
         facts["user executable"] = user["command"]
         facts["user name"] = user["user"]
-        facts["user process id"] = str(user["pid"])
+        facts["user process id"] = user["pid"]
     return facts
+
+
+def shown(value: str | int | bool | list[int]) -> str:
+    """A fact as ``gc-info`` prints it."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def monitor_record(
+    partition: Mapping[str, Any], gcd: int, now: float | None = None
+) -> dict[str, Any]:
+    """What ``gc-monitor --json`` has of one GCD; not what an IPU Model does not measure.
+
+    Args:
+        partition: as the V-IPU service returns it.
+        gcd: number of the GCD.
+        now: seconds since 1970; the time that processes have had their IPUs is counted to it.
+    """
+    moment = time.time() if now is None else now
+    size = partition["size"] // partition["gcds"]
+    return {
+        "partition": partition["name"],
+        "gcd": gcd,
+        "state": partition["state"].lower(),
+        "reconfigurable": bool(partition["reconfigurable"]),
+        "ipus": [{"id": ipu, "ipu_on_board": _on_board(ipu)} for ipu in range(size)],
+        "processes": [
+            {
+                "pid": process["pid"],
+                "command": process["command"],
+                "user": process["user"],
+                "seconds": max(moment - process["since"], 0.0),
+                "ipu_ids": list(range(process["first"], process["first"] + process["ipus"])),
+            }
+            for process in partition["attached"].get(str(gcd), [])
+        ],
+    }
 
 
 def monitor(partition: Mapping[str, Any], gcd: int, host: str, version: str, *,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import paddle_ipu
+from paddle_ipu.cli.json_output import print_json
 from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.scripts import (
     UNREADABLE,
@@ -21,7 +22,7 @@ from paddle_ipu.cli.scripts import (
     attempt,
     run_script,
 )
-from paddle_ipu.cli.targets import add_target, is_script, saved_program
+from paddle_ipu.cli.targets import WRONG_ARGUMENTS, add_target, is_script, saved_program
 from paddle_ipu.compiler.machine_choice import ipus_of
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.compiler.source import Source
@@ -81,13 +82,7 @@ def add_predicted_target(parser: argparse.ArgumentParser) -> None:
 def predicted_target(arguments: argparse.Namespace) -> Target | int:
     """The program and machine that the arguments name, or an exit code after a message."""
     if arguments.machines:
-        for name, machine in MACHINES.items():
-            processor = machine.processor
-            print(
-                f"{name:<11} {machine.ipus:>3} x {processor.name:<5}  {processor.tiles} tiles at "
-                f"{processor.clock / 1e9:.3g} GHz, {processor.memory / 1e6:.0f} MB each"
-            )
-        return 0
+        return _print_machines(arguments.json)
     if arguments.target is None:
         print("name a script or a saved model; --help tells more", file=sys.stderr)
         return 2
@@ -115,6 +110,38 @@ def predicted_target(arguments: argparse.Namespace) -> Target | int:
         print(f"{arguments.target} compiled no program with IpuCompiledProgram.", file=sys.stderr)
         return UNREADABLE
     return target
+
+
+def _print_machines(json: bool | str | None) -> int:
+    """Prints the machines.
+
+    Args:
+        json: the option of that name: a switch of ``plan``, and a file of ``report``.
+    """
+    if json not in (None, False, True, "-"):
+        print("--machines goes to stdout: give --json -", file=sys.stderr)
+        return WRONG_ARGUMENTS
+    if json:
+        records = [
+            {
+                "name": name,
+                "ipus": machine.ipus,
+                "processor": machine.processor.name,
+                "tiles": machine.processor.tiles,
+                "clock_hz": machine.processor.clock,
+                "memory_bytes": machine.processor.memory,
+            }
+            for name, machine in MACHINES.items()
+        ]
+        print_json({"machines": records})
+        return 0
+    for name, machine in MACHINES.items():
+        processor = machine.processor
+        print(
+            f"{name:<11} {machine.ipus:>3} x {processor.name:<5}  {processor.tiles} tiles at "
+            f"{processor.clock / 1e9:.3g} GHz, {processor.memory / 1e6:.0f} MB each"
+        )
+    return 0
 
 
 def _contradiction(arguments: argparse.Namespace, of_script: bool, is_measured: bool) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import paddle
@@ -44,6 +46,14 @@ def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
     lines = capsys.readouterr().out.splitlines()
     kinds = [line.split(maxsplit=4)[-1].split(",")[0] for line in lines]
     assert sorted(kinds) == ["executable", "look of a program", "program"]
+    entries = _printed(capsys, "list", folder)["entries"]
+    assert sorted(entry["kind"] for entry in entries) == sorted(kinds)
+    keys = {entry["key"] for entry in entries if entry["kind"] == "executable"}
+    (program,) = [entry for entry in entries if entry["kind"] == "program"]
+    assert {program["executable"]} == keys and program["problem"] is None
+    size = _printed(capsys, "size", folder)
+    whole = sum(file.stat().st_size for file in (tmp_path / "cache").glob("*.ipuexe"))
+    assert size == {"bytes": whole, "entries": 3, "bound": 5368709120}
     assert main(["cache", "size", folder]) == 0
     assert " bytes in 3 entries; the bound is 5,368,709,120 bytes" in capsys.readouterr().out
     assert main(["cache", "verify", folder]) == 0
@@ -52,12 +62,24 @@ def test_a_trained_program_is_loaded_by_the_variable_or_by_the_option(
     path.write_bytes(path.read_bytes()[:-1])
     assert main(["cache", "verify", folder]) == 1
     assert f"{path.stem}: it is damaged" in capsys.readouterr().out
+    unsound = _printed(capsys, "verify", folder, code=1)["unsound"]
+    assert [bad["key"] for bad in unsound] == [path.stem]
+    problems = [entry["problem"] for entry in _printed(capsys, "list", folder)["entries"]]
+    assert [problem for problem in problems if problem] == [unsound[0]["problem"]]
     assert main(["cache", "list", folder]) == 0
     assert "not used: it is damaged" in capsys.readouterr().out
     monkeypatch.setenv("IPU_CACHE_PATH", folder)
     assert main(["cache", "clear"]) == 0
     assert capsys.readouterr().out == "3 entries removed\n"
     assert not list((tmp_path / "cache").glob("*.ipuexe"))
+    assert _printed(capsys, "clear", folder) == {"removed": 0}
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    """What a subcommand of the cache prints as JSON."""
+    assert main(["cache", *words, "--json"]) == code
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
 
 
 def test_without_caching_nothing_is_said_of_it() -> None:

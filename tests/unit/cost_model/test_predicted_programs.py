@@ -111,6 +111,16 @@ def test_a_plan_that_nothing_fits_says_so(
     assert "the closest lacks" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [["plan", "--json"], ["report", "--json", "-"]])
+def test_the_machines_as_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--machines"]) == 0
+    machines = {each["name"]: each for each in json.loads(capsys.readouterr().out)["machines"]}
+    pod = machines["POD16"]
+    assert (pod["ipus"], pod["processor"], pod["clock_hz"]) == (16, "GC200", 1.33e9)
+    assert main(["report", "--machines", "--json", "machines.json"]) == 2
+    assert "give --json -" in capsys.readouterr().err
+
+
 def test_a_script_that_lacks_weights_is_told_to_leave_skip_startup_out(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

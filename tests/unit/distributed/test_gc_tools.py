@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from typing import Any
@@ -82,6 +83,28 @@ def test_the_monitor(partition: Any) -> None:
     assert "| ..-controller |" in whole
 
 
+def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    """What a subcommand prints as JSON."""
+    assert call(*words, "--json") == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json(partition: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (listed,) = printed(capsys, "gc-info", "-l")["partitions"]
+    assert (listed["partition"], listed["state"]) == ("p1", "active")
+    assert listed["devices"][4] == {"id": 4, "ipu_ids": [0, 1]}
+    device = printed(capsys, "gc-info", "-d", "4")
+    assert device["ipu_ids"] == [0, 1] and device["number_of_ipus"] == 2
+    assert device["user_process_id"] == os.getpid() and device["reconfigurable_partition"] is True
+    (gcd,) = printed(capsys, "gc-monitor")["gcds"]
+    assert (gcd["partition"], gcd["gcd"], len(gcd["ipus"])) == ("p1", 0, 4)
+    (process,) = gcd["processes"]
+    assert process.pop("seconds") >= 0
+    assert process == {
+        "pid": os.getpid(), "command": "python3 train.py", "user": "me", "ipu_ids": [0, 1],
+    }  # fmt: skip
+
+
 def test_the_monitor_without_processes(
     client: VipuClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +180,10 @@ def test_what_keeps_programs_from_running(
     assert code == 1
     assert lines["instance"].startswith("!!")
     assert lines["V-IPU"].startswith("!!")
+    found = printed(capsys, "doctor", "--api-port", "1", "--partition", "p", code=1)
+    status = {check["name"]: check["status"] for check in found["checks"]}
+    assert not found["ok"] and status["instance"] == status["V-IPU"] == "problem"
+    assert (status["Paddle"], status["MPI"]) == ("ok", "absent")
 
 
 def test_a_partition_that_is_not_there(
