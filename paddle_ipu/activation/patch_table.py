@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from paddle_ipu.activation import amp, gradient_clip, no_grad_set, places, saved_models, shard_guard
+from paddle_ipu.activation import (
+    amp,
+    gradient_clip,
+    layer_scopes,
+    no_grad_set,
+    places,
+    saved_models,
+    shard_guard,
+)
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, WITH_PIR, Patch
 from paddle_ipu.compiler import compiled_program, cpp_extension
 from paddle_ipu.dialect import value_names
@@ -211,6 +219,18 @@ _DYNAMIC = (
         "called",
         wraps=True,
         connect=left_on_cpu.connect,
+    ),
+    *_wrap(
+        "paddle.nn",
+        "Layer._dygraph_call_func",
+        layer_scopes.naming,
+        "leaves no trace of the layer on the operators of a static program",
+    ),
+    *_wrap(
+        "paddle.jit.dy2static.program_translator",
+        "ConcreteProgram.from_func_spec ConcreteProgram.pir_from_func_spec",
+        layer_scopes.tracing,
+        "calls a layer's forward, so that nothing knows the layer",
     ),
     *_wrap(
         "paddle.nn.layer.norm",

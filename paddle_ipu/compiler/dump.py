@@ -39,9 +39,12 @@ class Dump:
         if self._folder is None:
             return
         for node in graph:
-            source = dialect.source_of(node)
-            if source:
-                node.metadata_props["source"] = source
+            for key, value in (
+                ("source", dialect.source_of(node)),
+                ("layer", dialect.layer_of(node)),
+            ):
+                if value:
+                    node.metadata_props[key] = value
         self._write(self._folder, name, graph)
 
     def rewritten(self, name: str, graph: ir.Graph) -> None:

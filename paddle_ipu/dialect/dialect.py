@@ -7,8 +7,9 @@ attributes ``input_segments`` and ``output_segments`` then give the length of ea
 ``ipu_index`` and ``ipu_stage`` are ordinary integer attributes.
 
 What does not fit ONNX is kept beside it: a value's role in ``value.meta[ROLE]``, a node's operand
-names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``. Where a
-program writes variables again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
+names in ``node.meta[INPUT_NAMES]``, the user's Python stack in ``node.meta[CALLSTACK]``, the path
+of the layer that it is in, "" for none, in ``node.meta[LAYER]``. Where a program writes variables
+again, ``value.meta[VARIABLE]`` is the one that a value is a version of;
 ``value.meta[WRITTEN_AGAIN]`` marks a feed whose variable the program writes: the name of its next
 version, True where that cannot be fetched.
 ``value.meta[STOPPED]`` is the value's ``stop_gradient``. ``node.meta[MADE_FROM]`` is what a node
@@ -53,6 +54,7 @@ DIFFERENTIATED = "differentiated"
 OVERWRITES = "overwrites"
 INPUT_NAMES = "input_names"
 CALLSTACK = "callstack"
+LAYER = "layer"
 MADE_FROM = "made_from"
 OPERAND_VARIABLES, RESULT_VARIABLES = "operand_variables", "result_variables"
 
@@ -180,6 +182,12 @@ def source_of(node: ir.Node) -> str:
     return source_line(node.meta.get(CALLSTACK, ()))
 
 
+def layer_of(node: ir.Node) -> str:
+    """The path of the layer that made the node, as ``named_sublayers`` has it; "" for none."""
+    layer: str = node.meta.get(LAYER, "")
+    return layer
+
+
 def source_line(callstack: Sequence[str]) -> str:
     """``file:line`` of the user's call in a stack that Paddle recorded, "" where there is none.
 
@@ -204,9 +212,20 @@ def _is_library(file: str) -> bool:
 
 
 def describe(node: ir.Node) -> str:
-    """How a message names a node: its operator and the line that made it."""
-    source = source_of(node)
-    return f"{node.op_type} at {source}" if source else str(node.op_type)
+    """How a message names a node: its operator, the line that made it and the layer it is in."""
+    return described(str(node.op_type), source_of(node), layer_of(node))
+
+
+def described(what: str, source: str, layer: str) -> str:
+    """How a message names something by where it comes from.
+
+    Args:
+        what: for instance an operator.
+        source: ``file:line``, "" where it is not known.
+        layer: the layer's path, "" for none.
+    """
+    at = f"{what} at {source}" if source else what
+    return f"{at} ({layer})" if layer else at
 
 
 def operands(node: ir.Node) -> Iterator[tuple[str, ir.Value | None]]:

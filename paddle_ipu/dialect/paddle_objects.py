@@ -167,6 +167,12 @@ class Block(Protocol):
     def all_parameters(self) -> list[Value]:
         """The parameters, the newest first."""
 
+    def empty(self) -> bool:
+        """Whether it has no operators."""
+
+    def back(self) -> Operation:
+        """The last operator."""
+
     def remove_op(self, operator: Operation) -> None:
         """Removes an operator whose results nobody reads."""
 

@@ -63,6 +63,11 @@ class Operator:
         found = dialect.source_line(self.callstack)
         return f" at {found}" if found else ""
 
+    @property
+    def scope(self) -> str:
+        """Paddle's scope that it was made in, with layers as ``dialect.layers`` has them."""
+        return str(self.attributes.get(_SCOPE, ""))
+
     def input(self, slot: str) -> str | None:
         """The one variable of an input slot, None where there is none."""
         names = self.inputs.get(slot, ())
@@ -110,11 +115,14 @@ class Operator:
             result: the variable of Out.
             attributes: attributes of its own.
         """
-        common = {name: self.attributes[name] for name in COMMON if name in self.attributes}
+        kept = (*COMMON, _SCOPE)
+        common = {name: self.attributes[name] for name in kept if name in self.attributes}
         return Operator(
             type, {"X": [source]}, {"Out": [result]}, {**common, **attributes}, self.callstack
         )
 
+
+_SCOPE = "op_namescope"
 
 COMMON = ("op_role", *ANNOTATIONS)
 """Attributes that any operator may have and that mean something on an IPU."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect import dialect, layers
 from paddle_ipu.dialect.annotations import AMP, ANNOTATIONS, FLOATS_AS_TEXT
 from paddle_ipu.dialect.value_names import NAME_PREFIX
 from paddle_ipu.errors import InvalidProgramError, NotSupported
@@ -67,13 +67,15 @@ def read(program: PirProgram, learning_rate_name: str | None = None) -> ir.Graph
     reader = _Reader(learning_rate_name)
     for op in program.global_block().ops:
         reader.add(op)
-    return ir.Graph(
+    graph = ir.Graph(
         [value for value in reader.inputs if value.name not in reader.unsaved or value.uses()],
         [],
         nodes=reader.nodes,
         opset_imports={dialect.DOMAIN: 1},
         name="paddle",
     )
+    layers.name_layers(graph)
+    return graph
 
 
 class _Reader:
@@ -209,6 +211,7 @@ class _Reader:
             name=outputs[0].name if outputs else op_type,
         )
         node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
+        node.meta[dialect.LAYER] = attributes.get("struct_name", "")
         node.meta[dialect.INPUT_NAMES] = _input_names(op, name)
         node.meta[dialect.MADE_FROM] = op
         self.nodes.append(node)
@@ -241,6 +244,7 @@ class _Reader:
             if key in attributes:
                 node.attributes.add(dialect.make_attribute(key, attributes[key]))
         node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
+        node.meta[dialect.LAYER] = attributes.get("struct_name", "")
         self.nodes.append(node)
 
     def _add_selection(self, op: PirOperation) -> None:
@@ -251,6 +255,7 @@ class _Reader:
         (output,), _ = self._results(op, "if", attributes)
         for node in control_flow.selection(mask, otherwise, then, output):
             node.meta[dialect.CALLSTACK] = _callstack(op, attributes)
+            node.meta[dialect.LAYER] = attributes.get("struct_name", "")
             self.nodes.append(node)
 
     def _read_block(self, block: PirBlock) -> Region:

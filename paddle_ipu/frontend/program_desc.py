@@ -20,7 +20,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect import dialect, layers
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import control_flow_desc, expand_fused, legacy_forms, legacy_operator
 from paddle_ipu.frontend.control_flow import Region
@@ -52,13 +52,18 @@ _BOOKKEEPING = frozenset(
 )  # fmt: skip
 
 
-def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
+def read(
+    program: Any,
+    learning_rate_name: str | None = None,
+    structured: Mapping[str, str] | None = None,
+) -> ir.Graph:
     """The dialect graph of a ProgramDesc.
 
     Args:
         program: a legacy ``Program``, a serialised ProgramDesc, or a ``framework_pb2.ProgramDesc``;
             it is not changed.
         learning_rate_name: the variable that a scheduler writes, where the program has one.
+        structured: parameter -> its name in the layer that was saved, where that is known.
 
     Returns:
         A graph whose inputs are the feeds, parameters and states, in the order of their first use.
@@ -73,7 +78,7 @@ def read(program: Any, learning_rate_name: str | None = None) -> ir.Graph:
     check_versions(desc)
     desc = expand_fused.expanded(desc)
     reader = _Reader(desc, learning_rate_name)
-    return reader.graph()
+    return reader.graph(structured)
 
 
 def signature(program: Any) -> tuple[list[str], list[str]]:
@@ -153,19 +158,21 @@ class _Reader:
         with _reporting_damage(operator):
             return legacy_forms.modern(operator, self)
 
-    def graph(self) -> ir.Graph:
+    def graph(self, structured: Mapping[str, str] | None) -> ir.Graph:
         self.read_all()
         for name, variable in self._variables.items():
             declared = variable.persistable or variable.need_check_feed
             if declared and name not in self.newest and variable.type.type == _DENSE:
                 self._add_input(name)
-        return ir.Graph(
+        graph = ir.Graph(
             self._inputs,
             [],
             nodes=self._nodes,
             opset_imports={dialect.DOMAIN: 1},
             name="paddle",
         )
+        layers.name_layers(graph, structured)
+        return graph
 
     # Variables.
 
@@ -290,6 +297,7 @@ class _Reader:
         for key, value in sorted(_carried(operator).items()):
             node.attributes[key] = dialect.make_attribute(key, value)
         node.meta[dialect.CALLSTACK] = operator.callstack
+        node.meta[dialect.LAYER] = operator.scope
         self._nodes.append(node)
 
     def find(self, operator: Operator, name: str) -> ir.Value | None:
@@ -497,6 +505,7 @@ class _Reader:
             name=outputs[0].name if outputs else op_type,
         )
         node.meta[dialect.CALLSTACK] = operator.callstack
+        node.meta[dialect.LAYER] = operator.scope
         node.meta[dialect.INPUT_NAMES] = tuple(names)
         node.meta[dialect.MADE_FROM] = operator
         node.meta[dialect.OPERAND_VARIABLES] = [_variable(value) for value in inputs]

@@ -6,7 +6,8 @@
     Paddle 3.x                 name.json                 name.pdiparams
     Paddle 3.x, separated      folder/__model__.json     one file each
 
-No code in a file is run, no pickle is opened, and no file outside of the model's folder is read.
+No code in a file is run and no file outside of the model's folder is read. The only pickle that is
+opened is the one with the names of parameters, by an unpickler that can make plain values only.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from paddle_ipu.frontend import (
     pir,
     pir_json,
     program_desc,
+    structured_names,
 )
 from paddle_ipu.frontend.legacy_operator import DTYPES
 from paddle_ipu.frontend.parameter_files import Array
@@ -94,9 +96,16 @@ class SavedProgram:
         reason: why this Paddle has no program of its own for it.
     """
 
-    def __init__(self, source: str, description: Any, reason: str = "") -> None:
+    def __init__(
+        self,
+        source: str,
+        description: Any,
+        reason: str = "",
+        structured: Mapping[str, str] | None = None,
+    ) -> None:
         self.source = source
         self.reason = reason
+        self._structured = structured
         self.description = description
         try:
             graph = self.graph()
@@ -130,7 +139,7 @@ class SavedProgram:
         """A new dialect graph of the program; what a pass changes in it stays in it."""
         if isinstance(self.description, pir_json.SavedPirProgram):
             return pir.read(self.description)
-        return program_desc.read(self.description)
+        return program_desc.read(self.description, structured=self._structured)
 
     def __repr__(self) -> str:
         return (
@@ -180,7 +189,8 @@ class SavedModel:
         Raises:
             NotSupported: operators that the dialect has no form for.
         """
-        return SavedProgram(self.files.where, self.description, reason)
+        names = structured_names.read(self.files.parameters)
+        return SavedProgram(self.files.where, self.description, reason, names)
 
 
 def locate(

@@ -18,13 +18,13 @@ def new_node(
     near: ir.Node | None = None,
     attributes: Sequence[ir.Attr] = (),
 ) -> ir.Node:
-    """An operator with the placement and the source line of another one.
+    """An operator with the placement, the source line and the layer of another one.
 
     Args:
         op_type: phi's name.
         operands: ``x``, or ``x`` and ``y``.
         result: the result; its name becomes the node's.
-        near: the node whose IPU, pipeline stage, role and source line are copied.
+        near: the node whose IPU, pipeline stage, role, source line and layer are copied.
         attributes: further attributes.
     """
     copied = [] if near is None else [near.attributes[k] for k in _PLACE if k in near.attributes]
@@ -37,5 +37,6 @@ def new_node(
         name=result.name,
     )
     node.meta[dialect.CALLSTACK] = () if near is None else near.meta.get(dialect.CALLSTACK, ())
+    node.meta[dialect.LAYER] = "" if near is None else dialect.layer_of(near)
     node.meta[dialect.INPUT_NAMES] = ("x", "y")[: len(operands)]
     return node
