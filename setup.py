@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
@@ -22,6 +23,13 @@ for name in ("ops", "passes"):
         )
 
 
+# What a run of that file leaves: the package itself cannot be imported before it is installed.
+PLATFORMS = runpy.run_path(str(ROOT / "paddle_ipu/operating_system/platforms.py"))
+HERE = PLATFORMS["this_platform"]()
+if not HERE.is_tested:
+    sys.stderr.write(f"{PLATFORMS['what_is_missing']()}\n")
+
+
 class BuildKernels(build_ext):
     """Builds the kernels with the headers of XLA's foreign functions, which jaxlib ships."""
 
@@ -30,6 +38,17 @@ class BuildKernels(build_ext):
         return f"{fullname.replace('.', '/')}.so"
 
     def build_extension(self, ext: Extension) -> None:
+        """Builds them; where that fails, says what that means before setuptools goes on."""
+        try:
+            self._build_kernels(ext)
+        except Exception:
+            self.warn(
+                "paddle_ipu is installed without its compiled kernels, which cannot be built here: "
+                "XLA computes in their place. `paddle-ipu info` says which run."
+            )
+            raise
+
+    def _build_kernels(self, ext: Extension) -> None:
         # Found without importing it: nothing of it is run here.
         jaxlib = importlib.util.find_spec("jaxlib")
         folders = jaxlib.submodule_search_locations if jaxlib is not None else None
@@ -47,7 +66,7 @@ class BuildKernels(build_ext):
 
 
 class WheelForAllPythons(bdist_wheel):
-    """A wheel of one platform, whatever the Python."""
+    """A wheel of one platform, or of any where it has no kernels, whatever the Python."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
@@ -68,5 +87,5 @@ KERNELS = Extension(
 
 setup(
     cmdclass={"bdist_wheel": WheelForAllPythons, "build_ext": BuildKernels},
-    ext_modules=[KERNELS],
+    ext_modules=[KERNELS] if HERE.has_kernels else [],
 )

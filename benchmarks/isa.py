@@ -153,9 +153,9 @@ def has_used_avx512(since: float) -> bool | None:
 
 def _processor() -> Mapping[str, str]:
     # Here, since importing the package changes Paddle, and workers of plain Paddle import this.
-    from paddle_ipu.instances import processor
+    from paddle_ipu.operating_system import processors
 
-    return processor.description()
+    return processors.description()
 
 
 def _highest() -> str:

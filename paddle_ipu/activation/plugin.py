@@ -7,6 +7,7 @@ import importlib
 import inspect
 import sys
 import types
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from paddle_ipu.activation import requirements, root_logger
 from paddle_ipu.activation.patch import SUPPORTED_VERSIONS, Patch
 from paddle_ipu.errors import ActivationError
 from paddle_ipu.legacy import fluid_import
+from paddle_ipu.operating_system import platforms
 
 if TYPE_CHECKING:
     from paddle_ipu.options.strategy import StrategyValues
@@ -67,6 +69,7 @@ def activate() -> None:
     version = _paddle_version()
     patches = _patches_for(version)
     requirements.check()
+    _tell_of_the_platform()
     if version.startswith("2.6."):
         from paddle_ipu.activation import zlib_order
 
@@ -83,6 +86,14 @@ def activate() -> None:
     shared_runs.register(_share_runs)
     fluid_import.install()
     root_logger.release()
+
+
+@functools.cache
+def _tell_of_the_platform() -> None:
+    """Warns once on a platform that the package is not tested on."""
+    told = platforms.what_is_missing()
+    if told:
+        warnings.warn(told, RuntimeWarning, stacklevel=3)
 
 
 def deactivate() -> None:

@@ -71,9 +71,12 @@ def _came_after_paddle() -> bool:
 
 def _loaded_library() -> str | None:
     """The file of the system's zlib in this process, None where there is none to be found."""
-    if not _MAPS.exists():
+    try:
+        maps = _MAPS.read_text()
+    except OSError:
+        # Other systems have no /proc, and look a library's functions up by its name.
         return None
-    for line in _MAPS.read_text().splitlines():
+    for line in maps.splitlines():
         path = line[line.find("/") :] if "/" in line else ""
         if os.path.basename(path).startswith("libz.so"):
             return path

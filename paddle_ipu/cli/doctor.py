@@ -62,6 +62,8 @@ def findings(arguments: argparse.Namespace) -> Iterator[tuple[str, Finding]]:
     """The name of each check with what it found."""
     report = info.collect()
     paddle, chosen, sdk = report["paddle"], report["compiled_programs"], report["sdk"]
+    here = report["platform"]
+    yield "platform", Finding("--" if here["missing"] else "ok", here["missing"] or here["name"])
     version = report["versions"]["paddlepaddle"] or "not installed"
     yield "Paddle", Finding("ok" if version != "not installed" else "!!", f"paddlepaddle {version}")
     if paddle["patched"]:

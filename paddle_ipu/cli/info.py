@@ -15,6 +15,7 @@ from typing import Any
 
 import paddle_ipu
 from paddle_ipu.errors import ActivationError, OptionError
+from paddle_ipu.operating_system import platforms
 from paddle_ipu.runtime import target_selection
 
 NAME = "info"
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """The report as plain data: versions, paddle, xla, sdk, compiled_programs."""
+    """The report as plain data: versions, platform, paddle, xla, sdk, compiled_programs."""
     paddle = _paddle()
     xla = _xla()
     sdk = _sdk(os.environ)
@@ -58,6 +59,7 @@ def collect() -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: _version(name) for name in _REPORTED},
         },
+        "platform": _platform(),
         "paddle": paddle,
         "xla": xla,
         "sdk": sdk,
@@ -100,6 +102,7 @@ def describe(report: Mapping[str, Any]) -> str:
     patched = "patched" if paddle["patched"] else f"not patched: {paddle['problem']}"
     lines = [(name, version or "not installed") for name, version in report["versions"].items()]
     lines += [
+        ("platform", report["platform"]["missing"] or report["platform"]["name"]),
         ("Paddle", patched),
         ("static programs", paddle["programs"] or "not known"),
         ("automatic activation", "on" if paddle["autoload"] else "off (PADDLE_IPU_AUTOLOAD=0)"),
@@ -113,6 +116,13 @@ def describe(report: Mapping[str, Any]) -> str:
     ]
     width = max(len(name) for name, _ in lines)
     return "".join(f"{name:<{width}}  {value}\n" for name, value in lines)
+
+
+def _platform() -> dict[str, str]:
+    return {
+        "name": platforms.this_platform().name,
+        "missing": platforms.what_is_missing(),
+    }
 
 
 def _paddle() -> dict[str, Any]:

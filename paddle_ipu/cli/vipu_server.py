@@ -11,6 +11,7 @@ from types import FrameType
 from paddle_ipu.distributed.vipu_server import PORT, VipuServer, new_state
 from paddle_ipu.errors import VipuError
 from paddle_ipu.instances.vipu_state import is_power_of_two
+from paddle_ipu.operating_system import platforms
 
 NAME = "vipu-server"
 SUMMARY = "serve partitions of IPU Models to poprun, vipu and compiled programs, until interrupted"
@@ -20,7 +21,7 @@ listens on this host alone; --host 0.0.0.0 opens it to the network.
 
 exit codes:
   0  it was interrupted
-  1  it cannot listen there
+  1  it cannot listen there, or this is no Linux
   2  wrong arguments
 """
 
@@ -69,6 +70,14 @@ def _allocation(text: str) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until SIGINT or SIGTERM."""
+    if not platforms.runs_jobs():
+        here = platforms.this_platform().name
+        print(
+            f"the V-IPU service runs on Linux alone, and this is {here}: it looks in /proc for the "
+            "processes that hold IPUs. Run it on a host with Linux, and give programs its address.",
+            file=sys.stderr,
+        )
+        return 1
     state = new_state(
         arguments.ipus, dict(arguments.allocation), arguments.cluster, arguments.ild_size
     )

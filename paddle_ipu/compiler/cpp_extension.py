@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import functools
 import inspect
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from paddle_ipu.errors import BackendUnavailableError
+from paddle_ipu.operating_system import file_locks
 from paddle_ipu.runtime import target_selection
 
 _LOG = logging.getLogger("paddle_ipu")
@@ -96,11 +97,18 @@ def _build_lock(name: str, folder: str) -> Iterator[None]:
     """
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, f"{name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            file_locks.lock(lock.fileno(), waits=True)
+        except OSError as error:
+            if error.errno not in file_locks.NO_LOCKS:
+                raise
         yield
 
 
 def _lacks_constructors(sources: Sequence[str]) -> bool:
+    """Whether sources use what Paddle does not define; names in Windows' libraries are others."""
+    if sys.platform == "win32":
+        return False
     if not any(_TENSOR_OF_PLACE.search(_text(source)) for source in sources):
         return False
     from paddle.base import libpaddle

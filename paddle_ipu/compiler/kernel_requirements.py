@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
-from paddle_ipu.instances import processor
+from paddle_ipu.operating_system import processors
 
 NEEDS = {"self_dp_attention": "avx512f"}
 """phi name -> a feature of the processor, as Linux spells it."""
@@ -27,7 +27,7 @@ def check_kernels(nodes: Iterable[ir.Node], reader: str) -> None:
     Raises:
         NotSupported: naming the first such operator.
     """
-    features = processor.features()
+    features = processors.features()
     for node in nodes:
         needed = NEEDS.get(str(node.op_type))
         if needed is not None and features and needed not in features:

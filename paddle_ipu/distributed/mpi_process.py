@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import signal
@@ -17,11 +16,11 @@ from types import FrameType
 from typing import IO
 
 from paddle_ipu.distributed.hang_watch import Hang, Watch
+from paddle_ipu.operating_system import processes
 
 _TAG = re.compile(rb"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
 _EXITED = re.compile(r"Process name:\s*\[[^\]]*,(\d+)\]\s*Exit code:\s*(\d+)")
 _KILLED = re.compile(r"process rank (\d+) with PID (\d+) on node (\S+) exited on\s+signal (\d+)")
-_PR_SET_PDEATHSIG = 1
 _GRACE = 10.0
 _LINES = 20
 _GLANCE = 0.5
@@ -229,4 +228,4 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def _end_with_parent() -> None:
     """In the new process: mpirun is told to end when poprun dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    processes.end_with_parent()

@@ -35,6 +35,7 @@ from paddle_ipu.distributed.poprun_options import help_text
 from paddle_ipu.distributed.remote_hosts import Cleaner
 from paddle_ipu.errors import LaunchError
 from paddle_ipu.instances import heartbeat, instance
+from paddle_ipu.operating_system import platforms
 
 _DAEMON_FOLDERS = ("PRTE_MCA_prte_remote_tmpdir_base", "OMPI_MCA_orte_remote_tmpdir_base")
 """Where mpirun's daemons on other hosts have their files: for Open MPI 5, for those before."""
@@ -109,6 +110,11 @@ def version(form: str) -> str:
 
 
 def _launch(arguments: Arguments, environment: dict[str, str]) -> int:
+    if not platforms.runs_jobs():
+        raise LaunchError(
+            f"poprun runs on Linux alone, and this is {platforms.this_platform().name}: it looks "
+            "at its instances in /proc. Run the program without it, as one instance."
+        )
     level = 2 if arguments.flag("vv") else 1 if arguments.flag("v") else 0
     log = Log(level)
     poprun_arguments.check(arguments, environment)

@@ -16,6 +16,7 @@ from paddle_ipu.inference.config import files_of
 from paddle_ipu.inference.model import Model
 from paddle_ipu.inference.settings import settings_of
 from paddle_ipu.inference.tensor import IpuTensor, view_of
+from paddle_ipu.operating_system import process_memory
 from paddle_ipu.runtime.feed_words import listed
 
 if TYPE_CHECKING:
@@ -171,11 +172,10 @@ class IpuPredictor:
         Returns:
             How many bytes; 0 where unknown.
         """
-        from paddle_ipu.xla import process
 
-        before = _resident_bytes()
-        process.give_back_unused()
-        return max(0, before - _resident_bytes())
+        before = process_memory.resident_bytes() or 0
+        process_memory.give_back_freed()
+        return max(0, before - (process_memory.resident_bytes() or 0))
 
     def register_input_hook(self, hook: Callable[..., None]) -> None:
         """Not supported, as ``register_output_hook``.
@@ -238,12 +238,3 @@ def _dynamic_mode() -> Iterator[None]:
         return
     with paddle.base.dygraph.guard(core.CPUPlace()):
         yield
-
-
-def _resident_bytes() -> int:
-    """Memory of the process; 0 where the system has no /proc."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
-    except OSError:
-        return 0

@@ -16,6 +16,7 @@ from paddle_ipu.errors import BackendUnavailableError, VipuConnectionError, Vipu
 from paddle_ipu.instances import ipuof
 from paddle_ipu.instances.instance import LAUNCH
 from paddle_ipu.instances.vipu_state import place, start_time
+from paddle_ipu.operating_system import users
 
 _TIMES = 3
 """How often a lease is renewed before it would end."""
@@ -225,8 +226,8 @@ def _print(text: str) -> None:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.geteuid())
+    except (ImportError, KeyError, OSError):
+        return str(users.this_user())
 
 
 def _release_at_exit(target: ipuof.Target) -> None:

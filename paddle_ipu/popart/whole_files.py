@@ -6,8 +6,6 @@ from a process that ends; so the next writer knows such a folder, and removes it
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import re
 import shutil
@@ -17,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from paddle_ipu.operating_system import file_locks, users
+
 _RANDOM = "[a-z0-9_]{8}"
 """What ``tempfile`` puts behind a prefix."""
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
-"""Errors of file systems without locks of folders; NFS wants a file that is open for writing."""
 
 
 @contextmanager
@@ -50,7 +48,8 @@ def written_whole(target: Path) -> Iterator[Path]:
             os.replace(path, target.parent / path.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
 def _remove_left_overs(parent: Path, prefix: str) -> None:
@@ -59,17 +58,19 @@ def _remove_left_overs(parent: Path, prefix: str) -> None:
         for folder in parent.iterdir():
             if name.fullmatch(folder.name):
                 with suppress(OSError):
-                    lock = _opened(folder)
+                    lock = file_locks.opened_folder(folder)
+                    if lock is None:
+                        continue
                     try:
-                        if os.fstat(lock).st_uid == os.geteuid():
+                        if users.is_this_user(os.fstat(lock).st_uid):
                             _lock(lock, folder)
                             shutil.rmtree(folder, ignore_errors=True)
                     finally:
                         os.close(lock)
 
 
-def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder, and its descriptor, which holds the lock.
+def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
+    """A new folder, and its descriptor, which holds the lock; None on Windows, which has none.
 
     Raises:
         OSError: it cannot be made.
@@ -77,10 +78,12 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         try:
-            lock = _opened(folder)
+            lock = file_locks.opened_folder(folder)
         except FileNotFoundError:
             # Another writer removed it as a left-over, as nothing was locked yet.
             continue
+        if lock is None:
+            return folder, None
         try:
             _lock(lock, folder)
         except (BlockingIOError, FileNotFoundError):
@@ -88,15 +91,11 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
             os.close(lock)
             continue
         except OSError as error:
-            if error.errno not in _NO_LOCKS:
+            if error.errno not in file_locks.NO_LOCKS:
                 os.close(lock)
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
         return folder, lock
-
-
-def _opened(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _lock(lock: int, folder: Path) -> None:
@@ -107,6 +106,6 @@ def _lock(lock: int, folder: Path) -> None:
         FileNotFoundError: its writer, or another one, has removed it.
         OSError: the file system has no locks.
     """
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    file_locks.lock(lock, waits=False)
     if not os.path.samestat(os.fstat(lock), os.stat(folder, follow_symlinks=False)):
         raise FileNotFoundError(folder)

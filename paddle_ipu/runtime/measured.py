@@ -7,7 +7,6 @@ side.
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.report.terminal import duration
-from paddle_ipu.instances import processor
+from paddle_ipu.operating_system import processors
 from paddle_ipu.popart.schema import all_schemas
 
 if TYPE_CHECKING:
@@ -273,5 +272,5 @@ def _at(graph: ir.Graph, op_type: str, number: int) -> ir.Node | None:
 
 def machine() -> str:
     """This machine: its processor, how many of it this process may use, and the system."""
-    name = processor.description().get("model name", platform.processor() or platform.machine())
-    return f"{len(os.sched_getaffinity(0))} x {name}, {platform.system()} {platform.machine()}"
+    name = processors.description().get("model name", platform.processor() or platform.machine())
+    return f"{processors.usable()} x {name}, {platform.system()} {platform.machine()}"

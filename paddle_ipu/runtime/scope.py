@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paddle_ipu.errors import NotSupported, UninitializedParameterError
+from paddle_ipu.operating_system import processors
 
 Array = np.ndarray[Any, Any]
 _INT32 = np.iinfo(np.int32)
@@ -130,7 +130,7 @@ def fill(scope: Any, arrays: Mapping[str, Array]) -> None:
         else:
             copies.append((_bytes(_made(dense, whole)), _bytes(whole)))
     if copies:
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "paddle_ipu-fill") as threads:
+        with ThreadPoolExecutor(processors.usable(), "paddle_ipu-fill") as threads:
             list(threads.map(lambda pair: np.copyto(*pair), copies))
 
 

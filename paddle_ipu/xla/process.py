@@ -2,14 +2,14 @@
 
 Importing changes nothing: a session does, when it first needs JAX, when it compiles, or around a
 step. Each row of ``CHANGES`` in ``options/process_changes.py`` says what and why; the collection of
-garbage is put off there. The commands, such as ``poprun`` and ``paddle-ipu serve``, own their
-processes, and set handlers of their own; an instance among others ends by
-``instances/failed_exit.py``; what is put into Paddle is ``activation/``.
+garbage is put off there, and ``operating_system/`` has what stands in for calls that a system does
+not have. The commands, such as ``poprun`` and ``paddle-ipu serve``, own their processes, and set
+handlers of their own; an instance among others ends by ``instances/failed_exit.py``; what is put
+into Paddle is ``activation/``.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
@@ -26,6 +26,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from paddle_ipu.errors import BackendUnavailableError, PaddleIpuError, popart_exception
+from paddle_ipu.operating_system import process_memory, processes
 from paddle_ipu.options.process_changes import is_left_alone
 
 
@@ -36,7 +37,7 @@ def prepare() -> None:
         # Takes effect where JAX has not made its CPU client yet.
         _configure("jax_cpu_enable_async_dispatch", False)
     if not is_left_alone("memory"):
-        _set_malloc(_M_ARENA_MAX, _HEAPS)
+        process_memory.limit_heaps(_HEAPS)
     if not is_left_alone("logs"):
         for name in ("jax._src.xla_bridge", "jax._src.compilation_cache"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -58,14 +59,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 # -- memory -------------------------------------------------------------------------------------
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _HEAPS = 2
-_NEVER = 2**31 - 1
-
-
-def _set_malloc(option: int, value: int) -> bool:
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    return set_option is not None and bool(set_option(option, value))
 
 
 @cache
@@ -73,14 +67,7 @@ def keep_freed_memory() -> bool:
     """Makes glibc keep what is freed, once a process; True where that took effect."""
     if is_left_alone("memory") or jax.default_backend() != "cpu":
         return False
-    return _set_malloc(_M_MMAP_MAX, 0) and _set_malloc(_M_TRIM_THRESHOLD, _NEVER)
-
-
-def give_back_unused() -> None:
-    """Returns what a compilation has freed to the system, where glibc is there to do it."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    return process_memory.keep_freed()
 
 
 # -- signals ------------------------------------------------------------------------------------
@@ -159,7 +146,7 @@ def _raised_again(
         hook(ignored)
         return
     # From another thread and later: at once it would be raised in here.
-    again = threading.Timer(_LATER_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+    again = threading.Timer(_LATER_SECONDS, processes.interrupt)
     again.daemon = True
     again.start()
 
@@ -185,7 +172,7 @@ def check_fork() -> None:
         )
     if _owner is None and not is_left_alone("forks"):
         _owner = os.getpid()
-        os.register_at_fork(after_in_child=_note)
+        processes.when_forked(_note)
 
 
 def _note() -> None:

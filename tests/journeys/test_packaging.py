@@ -158,9 +158,32 @@ def test_without_jaxlib_the_wheel_is_built_all_the_same(tmp_path: Path) -> None:
     done = call_backend(copy_source(tmp_path / "source"), "build_wheel", tmp_path, absent)
     assert done.returncode == 0, done.stderr
     assert "failed: it needs the headers of jaxlib, which is not installed" in done.stderr
+    assert "paddle_ipu is installed without its compiled kernels" in done.stderr
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == source_modules() | {PTH}
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "name"),
+    [("linux", "aarch64", "Linux on aarch64"), ("darwin", "arm64", "macOS on arm64")],
+)
+def test_on_an_untested_platform_the_wheel_has_no_kernels_and_says_so(
+    tmp_path: Path, system: str, machine: str, name: str
+) -> None:
+    there = (
+        "import setuptools.command.bdist_wheel, setuptools.command.build_ext, sys, platform\n"
+        f"sys.platform = {system!r}; platform.machine = lambda: {machine!r}"
+    )
+    done = call_backend(copy_source(tmp_path / "source"), "build_wheel", tmp_path, there)
+    assert done.returncode == 0, done.stderr
+    wheel = done.stdout.split()[-1]
+    assert wheel == f"paddle_ipu-{paddle_ipu.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(tmp_path / wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == source_modules() | {PTH}
+    told = f"paddle_ipu is tested on Linux on x86-64 alone; {name} lacks the compiled kernels"
+    assert sum(told in line for line in done.stderr.splitlines()) == 1
 
 
 def test_sdist_holds_what_the_links_point_to(build: Callable[[str], Path], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.operating_system import platforms, processors
 from paddle_ipu.xla import process
 
 SETTING = "PADDLE_IPU_ONEDNN"
@@ -110,7 +111,7 @@ class Spec:
 
 def threads() -> int:
     """How many of XLA's threads share a convolution or attention."""
-    return len(os.sched_getaffinity(0))
+    return processors.usable()
 
 
 def version() -> str | None:
@@ -261,6 +262,9 @@ def _opened() -> _Opened | str:
     if jax.default_backend() != "cpu":
         return f"JAX runs on {jax.default_backend()}"
     path = _FOLDER / "_kernels.so"
+    here = platforms.this_platform()
+    if not here.has_kernels:
+        return f"paddle_ipu has no compiled kernels for {here.name}"
     if not path.exists():
         return "paddle_ipu was built without a C++ compiler, or without jaxlib for its headers"
     try:

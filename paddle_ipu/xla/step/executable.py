@@ -20,6 +20,7 @@ import numpy as np
 
 from paddle_ipu.errors import popart_exception, popart_runtime_error
 from paddle_ipu.instances import heartbeat
+from paddle_ipu.operating_system import process_memory
 from paddle_ipu.options.process_changes import is_left_alone
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla import process
@@ -330,7 +331,7 @@ class Executable:
             early.close()
         self._traced = None
         if not is_left_alone("trim"):
-            process.give_back_unused()
+            process_memory.give_back_freed()
 
     def _obtain(self, step: Step, early: EarlyLoad | None = None) -> CompiledStep:
         def lower() -> Any:

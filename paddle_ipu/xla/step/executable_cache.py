@@ -11,8 +11,6 @@ locks on one file, which the kernel takes from a process that ends.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -27,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from paddle_ipu.errors import CacheError
+from paddle_ipu.operating_system import file_locks, open_flags, users
 from paddle_ipu.options.cache_folder import CACHE_SIZE_VARIABLE
 from paddle_ipu.xla.step import executable_file
-from paddle_ipu.xla.step.executable_file import UNFINISHED, is_trusted, others_write
+from paddle_ipu.xla.step.executable_file import UNFINISHED
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -110,13 +109,13 @@ class ExecutableCache:
                 f"the cache of compiled programs cannot be at {self.folder}: {error.strerror}. "
                 "Give another folder as cache_path, or turn enable_engine_caching off"
             ) from error
-        if not is_trusted(status.st_uid):
+        if not users.is_this_user_or_root(status.st_uid):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} belongs to user "
-                f"{status.st_uid}, not to this one ({os.geteuid()}): what is in it runs as machine "
-                "code. Give a folder of your own as cache_path"
+                f"{status.st_uid}, not to this one ({users.this_user()}): what is in it runs as "
+                "machine code. Give a folder of your own as cache_path"
             )
-        if others_write(status.st_mode):
+        if users.others_write(status.st_mode):
             raise CacheError(
                 f"the cache of compiled programs at {self.folder} can be written by other users "
                 f"(mode {stat.S_IMODE(status.st_mode):o}): what is in it runs as machine code. Run "
@@ -263,7 +262,7 @@ class ExecutableCache:
                 yield
             finally:
                 if locked:
-                    fcntl.lockf(lock_file.descriptor, fcntl.LOCK_UN, 1, place)
+                    file_locks.unlock_byte(lock_file.descriptor, place)
 
     def _lock_file(self) -> _LockFile | None:
         path = self.folder / _LOCK
@@ -277,11 +276,12 @@ class ExecutableCache:
         start, reported = time.monotonic(), False
         while True:
             try:
-                fcntl.lockf(lock_file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                file_locks.lock_byte(lock_file.descriptor, place)
+            except BlockingIOError:
+                pass
             except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    _warn_unlocked(lock_file.path, error)
-                    return False
+                _warn_unlocked(lock_file.path, error)
+                return False
             else:
                 return True
             if not reported and time.monotonic() - start > _REPORT_AFTER_SECONDS:
@@ -325,7 +325,7 @@ class _LockFile:
             else:
                 if (existing := cls._known.get((known.st_dev, known.st_ino))) is not None:
                     return existing
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | open_flags.NO_LINKS | open_flags.NOT_IN_PROGRAMS
             descriptor = os.open(path, flags, 0o600)
             known = os.fstat(descriptor)
             made = cls(path, descriptor)

@@ -17,25 +17,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from paddle_ipu.operating_system import open_flags, users
+
 _MAGIC = b"paddle_ipu 1\n"
 _DIGEST = hashlib.sha256().digest_size
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 UNFINISHED = ".unfinished"
 """How the name of a file ends that is being written."""
 
 Content = tuple[dict[str, Any], memoryview]
 """A file's description, and the bytes behind it."""
-
-
-def is_trusted(user: int) -> bool:
-    """Whether a user's machine code may run here: this user's own, and root's, as programs are."""
-    return user in (os.geteuid(), 0)
-
-
-def others_write(mode: int) -> bool:
-    """Whether a file or folder of this mode can be written by others than its owner."""
-    return bool(mode & _OTHERS_WRITE)
 
 
 def read(path: Path, *, links: bool = False) -> Content | str:
@@ -48,7 +39,9 @@ def read(path: Path, *, links: bool = False) -> Content | str:
     Raises:
         FileNotFoundError: there is none.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    flags = os.O_RDONLY | open_flags.NO_WAITING | open_flags.NOT_IN_PROGRAMS | open_flags.BINARY
+    if not links:
+        flags |= open_flags.NO_LINKS
     try:
         file = os.fdopen(os.open(path, flags), "rb")
     except FileNotFoundError:
@@ -59,9 +52,9 @@ def read(path: Path, *, links: bool = False) -> Content | str:
         known = os.fstat(file.fileno())
         if not stat.S_ISREG(known.st_mode):
             return "it is no ordinary file"
-        if not is_trusted(known.st_uid):
+        if not users.is_this_user_or_root(known.st_uid):
             return f"it belongs to user {known.st_uid}"
-        if others_write(known.st_mode):
+        if users.others_write(known.st_mode):
             return "other users can write it"
         data = file.read()
     if not data.startswith(_MAGIC):
@@ -95,7 +88,8 @@ def write(path: Path, description: Mapping[str, Any], *content: bytes | memoryvi
     for piece in body:
         digest.update(piece)
     unfinished = path.parent / f"{secrets.token_hex(8)}{UNFINISHED}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    flags |= open_flags.NOT_IN_PROGRAMS | open_flags.BINARY
     try:
         with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
             file.write(_MAGIC + digest.digest())

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import paddle_ipu
-from paddle_ipu.instances import processor
+from paddle_ipu.operating_system import processors
 from paddle_ipu.xla.kernels import library
 
 _FLAGS = ("XLA_FLAGS", "ONEDNN_MAX_CPU_ISA", library.SETTING)
@@ -40,7 +40,7 @@ def surroundings() -> list[tuple[str, Any]]:
         ("device", (device.device_kind, device.client.platform_version)),
         ("machine", (platform.machine(), _processor())),
         # XLA shares its work out among as many threads.
-        ("processors", len(os.sched_getaffinity(0))),
+        ("processors", processors.usable()),
         ("flags", [os.environ.get(name, "") for name in _FLAGS]),
         ("settings", settings),
     ]
@@ -72,7 +72,7 @@ def _kernels() -> str:
 def _processor() -> tuple[str, ...]:
     """Vendor, model and features of the processor."""
     wanted = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU part"}
-    description = processor.description()
+    description = processors.description()
     said = tuple(f"{name}={description[name]}" for name in sorted(wanted & description.keys()))
     return said or (platform.processor(),)
 

@@ -45,7 +45,7 @@ def test_info_as_json_is_all_of_standard_output() -> None:
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert set(report) == {"versions", "paddle", "xla", "sdk", "compiled_programs"}
+    assert set(report) == {"versions", "platform", "paddle", "xla", "sdk", "compiled_programs"}
     assert report["paddle"]["patched"] is True
     assert report["versions"]["numpy"]
     assert report["xla"]["devices"]

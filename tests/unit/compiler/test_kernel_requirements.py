@@ -10,7 +10,7 @@ from paddle_ipu.compiler import cpu_kernels, kernel_requirements
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import NotSupported
 from paddle_ipu.frontend import programs
-from paddle_ipu.instances import processor
+from paddle_ipu.operating_system import processors
 from tests.operators.built_case import BuiltCase, build_case
 from tests.operators.cases import attention
 
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("static_mode")
 @pytest.fixture(autouse=True)
 def _without_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    features = processor.features()
+    features = processors.features()
     if not features:
-        monkeypatch.setattr(processor, "description", lambda: {"flags": "avx2"})
+        monkeypatch.setattr(processors, "description", lambda: {"flags": "avx2"})
 
 
 def _attention() -> BuiltCase:

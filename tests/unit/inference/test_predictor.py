@@ -14,9 +14,9 @@ import paddle
 import pytest
 from paddle import inference
 
+from paddle_ipu.operating_system import process_memory
 from paddle_ipu.runtime import scope as scopes
 from paddle_ipu.runtime.ipu_backend import IpuBackend
-from paddle_ipu.xla import process
 from paddle_ipu.xla.step.executable import Executable
 from tests.unit.inference.conftest import assert_alike, rows, run
 
@@ -357,5 +357,5 @@ def test_200_predictors_leave_no_memory_behind(static_program: Any, tmp_path: Pa
 def _resident_bytes() -> int:
     """Without what the process keeps for its next step."""
     gc.collect()
-    process.give_back_unused()
+    process_memory.give_back_freed()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

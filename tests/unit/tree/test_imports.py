@@ -27,7 +27,6 @@ LATE = {
         "paddle_ipu.frontend.programs",
         "paddle_ipu.inference.config",
         "paddle_ipu.inference.model",
-        "paddle_ipu.inference.predictor",
         "paddle_ipu.runtime.ipu_program",
     ),
     "a patched name": (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.instances import processor
+from paddle_ipu.operating_system import processors
 
 
 def normal(*shape: int) -> np.ndarray[Any, Any]:
@@ -87,7 +87,7 @@ def test_products_of_bfloat16_by_the_processors_own_instructions(
     lowered: Any, monkeypatch: pytest.MonkeyPatch, rows: int, is_narrow: bool
 ) -> None:
     """They are no less exact than in float32: each product is, and sums are kept in float32."""
-    monkeypatch.setattr(processor, "features", lambda: {"amx_bf16"})
+    monkeypatch.setattr(processors, "features", lambda: {"amx_bf16"})
     matmul = lowered("MatMul", dtypes=["bfloat16", "bfloat16"])
     x, w, seed = (
         np.asarray(array).astype(ml_dtypes.bfloat16).astype(np.float32)

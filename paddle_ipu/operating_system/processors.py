@@ -1,10 +1,19 @@
-"""The processor that this process runs on, as the system describes it."""
+"""The processors: how many this process may use, and what the system says of them."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Mapping
+
+
+def usable() -> int:
+    """How many processors this process may use, or how many there are where nothing tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    # From Python 3.13 on.
+    count = getattr(os, "process_cpu_count", os.cpu_count)
+    return count() or 1
 
 
 @functools.cache
