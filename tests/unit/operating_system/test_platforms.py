@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,25 @@ def test_which_platform_this_is(
     assert here.name == name
     assert here.is_tested == here.has_kernels == (name == "Linux on x86-64")
     assert platforms.runs_jobs() == (system == "linux")
+
+
+def test_the_rest_of_the_package_asks_here() -> None:
+    own = re.compile(
+        r"\b(import (fcntl|msvcrt|resource|pwd)|sched_getaffinity|CDLL\(None\)|geteuid|O_NOFOLLOW"
+        r"|os\.register_at_fork\(|MADV_\w+|MAP_PRIVATE)"
+    )
+    found = {
+        f"{path.relative_to(ROOT)}: {used[0]}"
+        for folder in ("paddle_ipu", "ops", "passes", "popdist")
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.is_relative_to(ROOT / "paddle_ipu/operating_system")
+        for used in own.finditer(path.read_text(encoding="utf-8"))
+    }
+    # Those of poprun, which is for Linux; the first is a program of its own that imports no other.
+    assert found == {
+        "paddle_ipu/distributed/instance_guard.py: CDLL(None)",
+        "paddle_ipu/distributed/poprun.py: geteuid",
+    }
 
 
 def test_nothing_is_said_where_it_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
