@@ -225,12 +225,15 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     if 0 in sliced:
         return context.onnx.identity([x])
     dropped = {axis % rank for axis in context.ints("decrease_axes")}
-    seen = [dim for axis, dim in enumerate(sliced) if axis not in dropped]
-    for axis in context.ints("none_axes"):
-        seen.insert(axis, 1)
+    seen = _with_new_axes(sliced, dropped, context.ints("none_axes"))
     dims = context.shape(value)
     while len(dims) > len(seen) and dims[0] == 1:
         dims = dims[1:]
+    ends = seen[len(seen) - len(dims) :]
+    if len(dims) > len(seen) or any(n not in (1, m) for n, m in zip(dims, ends, strict=True)):
+        raise context.refuse(
+            f"a value of shape {context.shape(value)} does not broadcast to the slice, {seen}."
+        )
     value = context.reshape(value, dims)
     if dims != seen:
         value = context.onnx.expand([value, context.shape_const(seen)])
@@ -254,6 +257,20 @@ def _set_slice(context: TranslationContext, x: str, value: str) -> str:
     for hit in moving:
         mask = context.onnx.logical_and([mask, hit])
     return context.onnx.where([mask, value, x])
+
+
+def _with_new_axes(sliced: list[int], dropped: set[int], new: Sequence[int]) -> list[int]:
+    """The shape of a slice with some axes dropped, and new ones of size 1.
+
+    Paddle's kernel counts the places of new axes in the slice, the dropped ones with it and the
+    new ones without.
+    """
+    shape = []
+    for axis, dim in enumerate(sliced):
+        shape += [1] * sum(place == axis for place in new)
+        if axis not in dropped:
+            shape.append(dim)
+    return shape + [1] * sum(place >= len(sliced) for place in new)
 
 
 def _cuts(context: TranslationContext, shape: list[int]) -> dict[int, range | Moving]:

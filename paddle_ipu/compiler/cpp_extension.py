@@ -69,9 +69,12 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(*args, **keywords).arguments
         name = arguments["name"]
         folder = arguments.get("build_directory") or _default_folder()
-        arguments["sources"] = _buildable(name, arguments["sources"])
-        if arguments.get("extra_ldflags"):
-            arguments["extra_ldflags"] = _linkable(name, arguments["extra_ldflags"])
+        if not target_selection.sdk_installed():
+            flags = arguments.get("extra_ldflags")
+            kept, flags_kept = _without_sdk(name, arguments["sources"], flags or ())
+            arguments["sources"] = kept
+            if flags:
+                arguments["extra_ldflags"] = flags_kept
         with _build_lock(name, folder):
             if _lacks_constructors(arguments["sources"]):
                 flags = ["-include", _constructors_in(folder)]
@@ -127,42 +130,35 @@ def _constructors_in(folder: str) -> str:
     return path
 
 
-def _buildable(name: str, sources: Sequence[str]) -> Sequence[str]:
-    if target_selection.sdk_installed():
-        return sources
+def _without_sdk(
+    name: str, sources: Sequence[str], flags: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The sources and flags of the linker that need nothing of Graphcore's SDK.
+
+    One line tells of all others.
+
+    Raises:
+        BackendUnavailableError: no source is left.
+    """
     needs = {source: header for source in sources if (header := _sdk_header(source))}
-    if not needs:
-        return sources
-    for source, header in needs.items():
+    libraries = [flag for flag in flags if flag in _SDK_LIBRARIES]
+    if needs or libraries:
+        files = [f"{os.path.basename(file)} (<{header}>)" for file, header in needs.items()]
         _LOG.warning(
-            "%s: %s includes <%s> of Graphcore's SDK, which is not installed; it is left out.",
+            "%s: left out, since Graphcore's SDK is not installed: %s.",
             name,
-            os.path.basename(source),
-            header,
+            ", ".join((*files, *libraries)),
         )
-    for tell in _told:
-        tell(f"The script that loads {name}")
+    if needs:
+        for tell in _told:
+            tell(f"The script that loads {name}")
     kept = [source for source in sources if source not in needs]
-    if not kept:
+    if needs and not kept:
         raise BackendUnavailableError(
             f"cpp_extension.load({name!r}): every source includes headers of Graphcore's SDK, "
             "which is not installed. Give that of the CPU kernel (PD_BUILD_OP) too."
         )
-    return kept
-
-
-def _linkable(name: str, flags: Sequence[str]) -> Sequence[str]:
-    """Flags of the linker without the SDK's libraries, where there is no SDK."""
-    if target_selection.sdk_installed():
-        return flags
-    missing = [flag for flag in flags if flag in _SDK_LIBRARIES]
-    if missing:
-        _LOG.warning(
-            "%s: %s is of Graphcore's SDK, which is not installed; it is left out.",
-            name,
-            " ".join(missing),
-        )
-    return [flag for flag in flags if flag not in missing]
+    return kept, [flag for flag in flags if flag not in libraries]
 
 
 def _sdk_header(source: str, seen: frozenset[str] = frozenset()) -> str | None:

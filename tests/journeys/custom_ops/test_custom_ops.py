@@ -206,11 +206,12 @@ def test_the_half_for_popart_is_left_out_with_one_line(
 ) -> None:
     sources = [str(HERE / "custom_ops.cc"), str(HERE / "half_for_popart.cc")]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
-        assert loaded_with(tmp_path, sources=sources)["sources"] == sources[:1]
+        given = loaded_with(tmp_path, sources=sources, extra_ldflags=["-lpopart"])
+    assert given == {"sources": sources[:1], "extra_ldflags": []}
     (record,) = caplog.records
     assert record.getMessage() == (
-        "mine: half_for_popart.cc includes <popart/op.hpp> of Graphcore's SDK, which is not "
-        "installed; it is left out."
+        "mine: left out, since Graphcore's SDK is not installed: half_for_popart.cc "
+        "(<popart/op.hpp>), -lpopart."
     )
     assert callable(operators.test_leaky)
 
@@ -231,7 +232,9 @@ def test_libraries_of_the_sdk_are_left_out(
     flags = ["-lpopfloat", "-lm", "-lpopart"]
     with caplog.at_level(logging.WARNING, "paddle_ipu"):
         assert loaded_with(tmp_path, extra_ldflags=flags)["extra_ldflags"] == ["-lm"]
-    assert "mine: -lpopfloat -lpopart is of Graphcore's SDK, which is not installed" in caplog.text
+    assert caplog.messages == [
+        "mine: left out, since Graphcore's SDK is not installed: -lpopfloat, -lpopart."
+    ]
     monkeypatch.setattr(target_selection, "sdk_installed", lambda: True)
     assert loaded_with(tmp_path, extra_ldflags=flags)["extra_ldflags"] == flags
 
@@ -241,13 +244,14 @@ def test_sources_for_popart_alone_are_refused() -> None:
         paddle.utils.cpp_extension.load("mine", [str(HERE / "half_for_popart.cc")])
 
 
-def test_with_the_sdk_all_sources_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddle_ipu.compiler import cpp_extension
+def test_with_the_sdk_all_sources_are_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from paddle_ipu.runtime import target_selection
 
     monkeypatch.setattr(target_selection, "sdk_installed", lambda: True)
     sources = [str(HERE / "half_for_popart.cc")]
-    assert cpp_extension._buildable("mine", sources) == sources
+    assert loaded_with(tmp_path, sources=sources)["sources"] == sources
 
 
 def test_builds_of_the_same_operators_wait_for_each_other(

@@ -340,6 +340,19 @@ _add(
 )
 _add(
     "set_value_with_tensor",
+    lambda x, v, w: [
+        _set(x, (0, None), x[3] * 2),
+        _set(x, (None, 0, slice(0, 2)), w[1]),
+        _set(x, (slice(0, 2), 1, None), v[:1, :2].reshape([2, 1])),
+        _set(x, (slice(0, 2), None, slice(0, 2), None), w.reshape([2, 1, 2, 1])),
+    ],
+    label="new axes before and behind dropped ones",
+    x=_MATRIX,
+    v=_VALUES,
+    w=normal(2, 1, 2),
+)
+_add(
+    "set_value_with_tensor",
     lambda x, w: _set(x, (slice(1, 3), None, slice(0, 2)), w),
     gradient=("x", "w"),
     label="gradient with a new axis",
@@ -384,6 +397,13 @@ _add(
     x=_MATRIX,
     v=_VALUES,
     n=np.array([2, 1]),
+)
+TABLE.refuse(
+    "set_value_with_tensor",
+    lambda x, w: _set(x, (slice(None), None, slice(None), None), w),
+    r"a value of shape \[4, 1, 5, 2\] does not broadcast to the slice, \[4, 1, 5, 1\]",
+    x=_MATRIX,
+    w=normal(4, 1, 5, 2),
 )
 TABLE.refuse(
     "set_value",
