@@ -19,6 +19,7 @@ from paddle_ipu.errors import (
     OperandValueError,
     QueueFullError,
     RequestTimeoutError,
+    ServingError,
     UnknownOutputError,
 )
 from paddle_ipu.serving.batching_runner import BatchingRunner
@@ -88,7 +89,12 @@ class Application:
         return Starlette(
             routes=routes,
             middleware=[Middleware(OneLength)],
-            exception_handlers={HTTPException: _error_response},
+            exception_handlers={
+                HTTPException: _error_response,
+                404: _not_found,
+                405: _not_allowed,
+                Exception: _failed,
+            },
         )
 
     # -- health, metadata -------------------------------------------------------------------------
@@ -162,9 +168,15 @@ class Application:
                 parsed.feed, timeout=timeout, outputs=parsed.outputs, block=False
             )
         except FeedError as error:
-            raise _http(400, error) from None
+            raise HTTPException(400, protocol.feed_problem(error, parsed, runner.model)) from None
         except QueueFullError as error:
             raise _http(503, error, {"Retry-After": "1"}) from None
+        except ServingError as error:
+            if runner.is_open:
+                raise _http(503, error) from None
+            raise HTTPException(
+                503, f"the model {name!r} takes no more requests: the server ends."
+            ) from None
         except Exception as error:
             raise _http(503, error) from None
         outputs = await _answer_unless_gone(request, asyncio.wrap_future(future), timeout)
@@ -237,6 +249,32 @@ async def _disconnected(request: Request) -> None:
 
 def _http(code: int, error: Exception, headers: dict[str, str] | None = None) -> HTTPException:
     return HTTPException(code, protocol.problem(error), headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    """Of a path that no route has; a model that is not there says so itself."""
+    if isinstance(error, HTTPException) and "endpoint" not in request.scope:
+        error = HTTPException(
+            404,
+            f"there is no {request.url.path}; the paths are /v2, /v2/models/MODEL, "
+            "/v2/models/MODEL/infer, /v2/models/MODEL/ready, /health/live, /health/ready and "
+            "/metrics.",
+        )
+    return await _error_response(request, error)
+
+
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException) and error.headers is not None
+    allowed = ", ".join(sorted(error.headers["Allow"].split(", ")))
+    told = f"{request.method} is not allowed at {request.url.path}; allowed: {allowed}."
+    return await _error_response(request, HTTPException(405, told, {"Allow": allowed}))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Of an error in the server itself, which the log has."""
+    return await _error_response(
+        request, HTTPException(500, "the server failed; its log says how.")
+    )
 
 
 async def _error_response(_: Request, error: Exception) -> Response:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from paddle_ipu.errors import FeedError
+from paddle_ipu.errors import FeedError, PaddleIpuError
 from paddle_ipu.serving.model import Array, Model, TensorSpec
 
 HEADER_LENGTH = "inference-header-content-length"
@@ -64,6 +64,7 @@ class InferenceRequest:
         outputs: names of the outputs wanted, None for all.
         binary: the outputs wanted as bytes, None for all.
         id: returned with the answer.
+        datatypes: of the inputs, by their names.
         timeout: seconds it may take, None for the server's own limit.
         ignored: fields that nothing here reads, as ``parameters.priority``.
     """
@@ -72,6 +73,7 @@ class InferenceRequest:
     outputs: list[str] | None = None
     binary: set[str] | None = field(default_factory=set)
     id: str | None = None
+    datatypes: dict[str, str] = field(default_factory=dict)
     timeout: float | None = None
     ignored: list[str] = field(default_factory=list)
 
@@ -97,17 +99,19 @@ def parse(body: bytes, header_length: str | None, model: Model) -> InferenceRequ
     inputs = _member(given, "the body", "inputs", list)
     parameters = _member(given, "the body", "parameters", dict, {})
     feed: dict[str, Array] = {}
+    datatypes: dict[str, str] = {}
     for item in inputs:
         name = _member(item, "an item of 'inputs'", "name", str)
         if name in feed:
             raise RequestError(f"input {name!r} is given twice.")
         feed[name], raw = _tensor(name, item, raw)
+        datatypes[name] = item["datatype"]
     if raw:
         raise RequestError(
             f"{len(raw)} bytes are left behind the tensors: the binary_data_size of the inputs "
             "must add up to the length of the data."
         )
-    request = InferenceRequest(feed)
+    request = InferenceRequest(feed, datatypes=datatypes)
     request.id = _member(given, "the body", "id", str, None)
     timeout = _member(parameters, "'parameters'", "timeout_ms", (int, float), None)
     if timeout is not None:
@@ -423,7 +427,23 @@ def _numbers(name: str, dtype: str, array: Array) -> list[Any]:
 
 
 def problem(error: Exception) -> str:
-    """The message of an error: of input errors their own, of others with their type in front."""
-    if isinstance(error, (RequestError, FeedError)):
+    """What a client is told of an error: its message; of errors that are not ours their type too.
+
+    Those are a model's own, whose message may be a single word.
+    """
+    if isinstance(error, (RequestError, PaddleIpuError)):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    return f"the model failed: {type(error).__name__}: {error}"
+
+
+def feed_problem(error: FeedError, request: InferenceRequest, model: Model) -> str:
+    """What a client is told of inputs that a model refused, in the protocol's words."""
+    for spec in model.inputs:
+        got, expected = request.datatypes.get(spec.name), DATATYPES.get(spec.dtype, spec.dtype)
+        if got is None or got == expected:
+            continue
+        try:
+            model.convert(spec, request.feed[spec.name])
+        except FeedError:
+            return f"input {spec.name!r}: the datatype is {got}, expected {expected}."
+    return str(error)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from paddle_ipu.serving import BatchingRunner
+from paddle_ipu.serving.http.metrics import Metrics
 from paddle_ipu.serving.http.server import HttpServer
 
 Array = np.ndarray[Any, Any]
@@ -194,7 +195,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"inputs": [X, N, X]}, "input 'x' is given twice"),
     ({"inputs": [X, N, {**X, "name": "z"}]}, "input 'z' is unknown"),
     ({"inputs": [{**X, "datatype": "FLOAT"}, N]}, "'x': the datatype 'FLOAT' is unknown; there"),
-    ({"inputs": [{**X, "datatype": "FP64"}, N]}, "'x': got dtype float64, expected float32"),
+    ({"inputs": [{**X, "datatype": "FP64"}, N]}, "input 'x': the datatype is FP64, expected FP32."),
+    ({"inputs": [X, {**N, "datatype": "INT64"}]}, "'n': the datatype is INT64, expected INT32."),
     ({"inputs": [{**X, "shape": [2, -2]}, N]}, "the shape [2, -2] is no list of whole numbers"),
     ({"inputs": [{**X, "shape": [4, 2]}, N]}, "'data' holds 4 numbers, and the shape [4, 2] takes"),
     ({"inputs": [{**X, "shape": [4]}, N]}, "got an array of shape [4], expected [rows, 2]"),
@@ -311,8 +313,14 @@ def test_two_lengths_of_a_body_are_refused(server: HttpServer, asked: str) -> No
 def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
     code, answer, _ = ask(server, "/v2/models/treble/infer", {})
     assert (code, answer["error"]) == (404, "there is no model 'treble'; this server has 'double'.")
-    assert ask(server, "/nowhere")[0] == 404
-    assert ask(server, INFER)[0] == 405
+    code, answer, _ = ask(server, "/nowhere")
+    assert (code, answer["error"][:31]) == (404, "there is no /nowhere; the paths")
+    code, answer, told = ask(server, INFER)
+    assert (code, told["allow"]) == (405, "POST")
+    assert answer == {"error": f"GET is not allowed at {INFER}; allowed: POST."}
+    code, answer, told = ask(server, "/v2", b"", method="POST")
+    assert (code, told["allow"]) == (405, "GET, HEAD")
+    assert answer == {"error": "POST is not allowed at /v2; allowed: GET, HEAD."}
     code, answer, _ = ask(server, INFER, b" " * (LIMIT + 1))
     assert code == 413
     assert f"30001 bytes or more, and {LIMIT} are allowed" in answer["error"]
@@ -324,7 +332,7 @@ def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
         assert is_told == (code == 413)
     failing = {"inputs": [X, {**N, "data": [1, -1]}]}
     code, answer, _ = ask(server, INFER, failing)
-    assert (code, answer["error"]) == (500, "ValueError: n is below zero")
+    assert (code, answer["error"]) == (500, "the model failed: ValueError: n is below zero")
     code, answer, _ = ask(server, INFER, {"inputs": [X, {**N, "data": [0, 1]}]})
     assert code == 422
     assert "output 'inverse' holds NaN or infinity, which JSON has no form for" in answer["error"]
@@ -333,6 +341,32 @@ def test_other_errors_have_codes_of_their_own(server: HttpServer) -> None:
     slow = {"inputs": [X, {**N, "data": [99, 1]}], "parameters": {"timeout_ms": 50}}
     code, answer, _ = ask(server, INFER, slow)
     assert (code, answer["error"]) == (504, "no answer within 0.05 s; the request is given up.")
+
+
+def test_an_error_of_the_server_itself_is_told_as_json(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Metrics) -> str:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(Metrics, "text", fail)
+    assert ask(server, "/metrics")[:2] == (500, {"error": "the server failed; its log says how."})
+
+
+def test_a_model_that_ends_takes_no_more_requests() -> None:
+    inputs = {"x": ([2], "float32"), "n": ([], "int32")}
+    runner = BatchingRunner(model, micro_batch=4, inputs=inputs)
+    server = HttpServer({"double": runner}, port=0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        runner.close()
+        code, answer, _ = ask(server, INFER, {"inputs": [X, N]})
+    finally:
+        server.stop()
+        thread.join(20)
+    told = "the model 'double' takes no more requests: the server ends."
+    assert (code, answer["error"]) == (503, told)
 
 
 def test_a_request_whose_client_has_gone_is_not_computed(server: HttpServer) -> None:
