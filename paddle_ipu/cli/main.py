@@ -24,6 +24,7 @@ from paddle_ipu.cli import (
     vipu_server,
 )
 from paddle_ipu.cli.targets import WRONG_ARGUMENTS
+from paddle_ipu.errors import meant
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
 # run(arguments) -> exit code; `arguments.parser` is the parser of all of them.
@@ -79,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # As ruff does: a script that lost its subcommand has failed.
         parser.print_help(sys.stderr)
         return WRONG_ARGUMENTS
+    names = [command.NAME for command in COMMANDS]
+    # No option before a subcommand takes a value.
+    first = next((word for word in words if not word.startswith("-")), names[0])
+    if first not in names:
+        parser.error(f"there is no subcommand {first!r}.{meant(first, names)}")
     parsed = parser.parse_args(words)
     exit_code: int = parsed.run(parsed)
     return exit_code

@@ -162,6 +162,13 @@ def test_nothing_to_do_prints_the_help_as_an_error(capsys: pytest.CaptureFixture
     assert all(re.search(rf"^ +{c.NAME}\s", printed.err, re.MULTILINE) for c in COMMANDS)
 
 
+def test_a_subcommand_that_is_nearly_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["reprot", "train.py"])
+    told = capsys.readouterr().err
+    assert told.endswith("error: there is no subcommand 'reprot'. Did you mean 'report'?\n")
+
+
 @pytest.mark.parametrize("arguments", [["no-such"], ["info", "--no-such"]])
 def test_wrong_arguments_exit_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
