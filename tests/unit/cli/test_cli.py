@@ -164,9 +164,9 @@ def test_nothing_to_do_prints_the_help_as_an_error(capsys: pytest.CaptureFixture
 
 def test_a_subcommand_that_is_nearly_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["reprot", "train.py"])
+        main(["verfy", "train.py"])
     told = capsys.readouterr().err
-    assert told.endswith("error: there is no subcommand 'reprot'. Did you mean 'report'?\n")
+    assert told.endswith("error: there is no subcommand 'verfy'. Did you mean 'verify'?\n")
 
 
 @pytest.mark.parametrize("arguments", [["no-such"], ["info", "--no-such"]])
