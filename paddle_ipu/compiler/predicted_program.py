@@ -96,7 +96,6 @@ def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
 def program_of(translated: TranslatedProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was translated for our own ``popart``."""
     translation, compilation = translated.translation, translated.compilation
-    origin_of = origin_finder(translation)
     optimizer = None
     if translated.chosen is not None and translated.optimizer is not None:
         optimizer = translated.chosen.make(translated.optimizer, 0.0)
@@ -111,6 +110,6 @@ def program_of(translated: TranslatedProgram, values: StrategyValues) -> Program
         loss=loss,
         ipus=ipus_of(values),
         rows=compilation.rows,
-        source_of=lambda node: origin_of(node)[1],
+        origin_of=origin_finder(translation),
     )
     return replace(program, rows_are_fixed=compilation.rows_are_fixed)

@@ -23,6 +23,7 @@ from paddle_ipu.compiler.optimizer_choice import ChosenOptimizer
 from paddle_ipu.compiler.progress import Percent, between, no_progress
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.layers import NodeOrigin
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import (
     FeedError,
@@ -353,15 +354,17 @@ def is_gradient(anchor: str) -> bool:
     return anchor.startswith(GRADIENT_PREFIX)
 
 
-def origin_finder(translation: Translation) -> Callable[[ir.Node], tuple[str, str]]:
-    """Gives (Paddle's operator, the user's ``file:line``) of a PopART node, "" where unknown."""
+def origin_finder(translation: Translation) -> Callable[[ir.Node], NodeOrigin]:
+    """Gives what a PopART node was translated from."""
     origins = translation.origins
     nodes = {str(node.name): node for node in origins.values()}
 
-    def origin_of(node: ir.Node) -> tuple[str, str]:
+    def origin_of(node: ir.Node) -> NodeOrigin:
         made = [origins.get(str(value.name)) for value in node.outputs]
         origin = next((o for o in made if o is not None), nodes.get(str(node.name)))
-        return ("", "") if origin is None else (str(origin.op_type), dialect.source_of(origin))
+        if origin is None:
+            return NodeOrigin()
+        return NodeOrigin(str(origin.op_type), dialect.source_of(origin), dialect.layer_of(origin))
 
     return origin_of
 

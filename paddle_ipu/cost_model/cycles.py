@@ -19,6 +19,7 @@ from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost
 from paddle_ipu.cost_model.program import Operator, Program
+from paddle_ipu.dialect.layers import NodeOrigin
 
 # Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.
 _RULE_CYCLES: Mapping[str, float] = {
@@ -46,10 +47,10 @@ class StageCycles:
 
 @dataclass(slots=True)
 class OperatorCycles:
-    """What operators of one type and place in the user's script take, a micro-batch."""
+    """What operators of one type, line of the user's script and layer take, a micro-batch."""
 
     op_type: str
-    source: str
+    origin: NodeOrigin
     ipu: int
     count: int
     forward: float
@@ -164,7 +165,7 @@ def _stages(
     program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
 ) -> tuple[list[StageCycles], list[OperatorCycles], dict[str, int]]:
     stages: dict[int, StageCycles] = {}
-    rows: dict[tuple[str, str, int], OperatorCycles] = {}
+    rows: dict[tuple[str, NodeOrigin, int], OperatorCycles] = {}
     unpriced: dict[str, int] = {}
     for time in operator_times(program, pricing, lives):
         operator = time.operator
@@ -174,7 +175,7 @@ def _stages(
         total.recompute = total.recompute + time.recompute
         if not time.priced:
             unpriced[operator.op_type] = unpriced.get(operator.op_type, 0) + 1
-        key = (operator.op_type, operator.source, operator.ipu)
+        key = (operator.op_type, operator.origin, operator.ipu)
         row = rows.get(key)
         if row is None:
             row = rows[key] = OperatorCycles(*key, 0, 0.0, 0.0, 0.0, 0.0, time.priced)

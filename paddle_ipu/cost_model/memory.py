@@ -27,6 +27,7 @@ from paddle_ipu.cost_model.liveness import (
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.dialect.layers import NodeOrigin, folded
 
 CATEGORIES = (
     "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",
@@ -41,7 +42,7 @@ class Holding:
     name: str
     category: str
     bytes: int
-    source: str = ""
+    origin: NodeOrigin = NodeOrigin()
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class IpuMemory:
         steps: the schedule of one pipeline cycle: bytes alive at each operator, all told.
         peak_step: where in `steps` the peak is.
         holdings: the largest tensors at the peak.
+        layers: bytes of all tensors at the peak by layer, numbers in its path folded; largest
+            first, "" for those of no layer.
     """
 
     ipu: int
@@ -64,6 +67,7 @@ class IpuMemory:
     steps: list[Step] = field(default_factory=list)
     peak_step: int = 0
     holdings: list[Holding] = field(default_factory=list)
+    layers: dict[str, int] = field(default_factory=dict)
 
     @property
     def over(self) -> int:
@@ -146,18 +150,37 @@ def predict_memory(
     stages = stage_operators(program)
     where = {stage: _ipu_of(operators) for stage, operators in stages.items()}
     ipus = sorted(set(where.values())) or [0]
-    sources = {t.name: op.source for op in program.operators for t in op.outputs}
+    origins = _origins(program)
     weights = _weights_by_ipu(program)
     memories, off_chip = [], 0
     for ipu in ipus:
         here = [stage for stage in program.stages if where[stage] == ipu]
         operators = [op for stage in here for op in stages[stage]]
         memory, outside = _ipu_memory(
-            program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, sources
+            program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, origins
         )
         memories.append(memory)
         off_chip += outside
     return MemoryReport(tuple(memories), off_chip)
+
+
+def _origins(program: Program) -> dict[str, NodeOrigin]:
+    """Tensor -> what made it; of a weight or a constant, its layer is that of its first reader."""
+    origins: dict[str, NodeOrigin] = {}
+    for operator in program.operators:
+        origins.update((tensor.name, operator.origin) for tensor in operator.outputs)
+        for tensor in operator.read:
+            if tensor.role == "weight":
+                origins.setdefault(tensor.name, NodeOrigin(layer=operator.origin.layer))
+    return origins
+
+
+def _by_layer(holdings: list[Holding]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for holding in holdings:
+        layer = folded(holding.origin.layer)
+        found[layer] = found.get(layer, 0) + holding.bytes
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _ipu_of(operators: list[Operator]) -> int:
@@ -182,10 +205,10 @@ def _ipu_memory(
     operators: list[Operator],
     weights: list[Tensor],
     lives: Mapping[int, StageLiveness],
-    sources: Mapping[str, str],
+    origins: Mapping[str, NodeOrigin],
 ) -> tuple[IpuMemory, int]:
     settings, processor = program.settings, machine.processor
-    always, holdings, off_chip = _always(program, weights, operators)
+    always, holdings, off_chip = _always(program, weights, operators, origins)
     costs = [pricing.cost_of(operator) for operator in operators]
     temporaries = {
         op.name: int(max(cost.forward.temporary, cost.backward.temporary) * processor.tiles)
@@ -201,7 +224,7 @@ def _ipu_memory(
         stash += depth * lives[stage].stash_bytes
         # A stash that is read at once is no stash: it is alive in the schedule itself.
         holdings += [
-            Holding(t.name, "stash", depth * t.bytes, sources.get(t.name, ""))
+            Holding(t.name, "stash", depth * t.bytes, origins.get(t.name, NodeOrigin()))
             for t in lives[stage].stash
         ]
     steps: list[Step] = []
@@ -224,7 +247,7 @@ def _ipu_memory(
         peak_tensors = lives[fullest].peak_tensors
     kept = {holding.name for holding in holdings}
     holdings += [
-        Holding(t.name, "activations", t.bytes, sources.get(t.name, ""))
+        Holding(t.name, "activations", t.bytes, origins.get(t.name, NodeOrigin()))
         for t in peak_tensors
         if t.name not in kept
     ]
@@ -246,6 +269,7 @@ def _ipu_memory(
             categories={name: categories.get(name, 0) for name in CATEGORIES},
             steps=timeline,
             peak_step=at,
+            layers=_by_layer(holdings),
             holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
         ),
         off_chip,
@@ -253,7 +277,10 @@ def _ipu_memory(
 
 
 def _always(
-    program: Program, weights: list[Tensor], operators: list[Operator]
+    program: Program,
+    weights: list[Tensor],
+    operators: list[Operator],
+    origins: Mapping[str, NodeOrigin],
 ) -> tuple[dict[str, int], list[Holding], int]:
     """Bytes that live through the step by category, the tensors, and the bytes off the chip."""
     settings = program.settings
@@ -271,7 +298,10 @@ def _always(
         total = sum(size for _, size in sizes)
         if on_chip:
             by_category[category] = total
-            holdings.extend(Holding(t.name, category, size) for t, size in sizes)
+            holdings.extend(
+                Holding(t.name, category, size, origins.get(t.name, NodeOrigin()))
+                for t, size in sizes
+            )
             return
         off_chip += total
         by_category[category] = max((size for _, size in sizes), default=0)

@@ -59,7 +59,7 @@ def _refusal(
     ]
     lines += [
         f"  {size(holding.bytes):>9}  {holding.category}: {holding.name}"
-        + (f" ({holding.source})" if holding.source else "")
+        + (f" ({where})" if (where := holding.origin.where) else "")
         for holding in worst.holdings[:_LARGEST]
     ]
     advice = advise(program, choice.machine, report, pricing)

@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from paddle_ipu.dialect.layers import NodeOrigin
 from paddle_ipu.popart.annotations import (
     AVAILABLE_MEMORY,
     MATMUL_FACTOR,
@@ -85,7 +86,7 @@ class Operator:
         memory_proportion: share of a tile's memory for a matrix product's or convolution's plan.
         serial: parts that a matrix product is computed in, one after another.
         half_partials: partial sums are in half.
-        source: ``file:line`` of the user's call, "" where it is not known.
+        origin: what it was translated from.
     """
 
     name: str
@@ -102,7 +103,7 @@ class Operator:
     memory_proportion: float = _DEFAULT_PROPORTION
     serial: int = 1
     half_partials: bool = False
-    source: str = ""
+    origin: NodeOrigin = NodeOrigin()
 
     @property
     def read(self) -> list[Tensor]:
@@ -209,7 +210,7 @@ def read_program(
     loss: str | None = None,
     ipus: int = 1,
     rows: int | None = None,
-    source_of: Callable[[ir.Node], str] = lambda node: "",
+    origin_of: Callable[[ir.Node], NodeOrigin] = lambda node: NodeOrigin(),
 ) -> Program:
     """What the predictor needs of a PopART program; its tensors must have types.
 
@@ -218,11 +219,11 @@ def read_program(
         loss: the tensor that is trained; None for inference.
         ipus: of the device, all replicas together.
         rows: of one micro-batch; the first dimension of the first input by default.
-        source_of: the user's line of a node.
+        origin_of: what a node was translated from.
     """
     graph = model.graph
     differentiated = tensors_with_gradient(graph, loss) if loss is not None else set()
-    reader = _Reader(differentiated, options, source_of)
+    reader = _Reader(differentiated, options, origin_of)
     for value in graph.inputs:
         role = "weight" if value.name in graph.initializers else "input"
         reader.tensors[str(value.name)] = _tensor(value, role)
@@ -331,12 +332,12 @@ class _Reader:
         self,
         differentiated: set[str],
         options: SessionOptions,
-        source_of: Callable[[ir.Node], str],
+        origin_of: Callable[[ir.Node], NodeOrigin],
     ) -> None:
         self.tensors: dict[str, Tensor] = {}
         self.operators: list[Operator] = []
         self._differentiated = differentiated
-        self._source_of = source_of
+        self._origin_of = origin_of
         self._half = str(options.partialsTypeMatMuls).lower() == "half"
         convolution = options.convolutionOptions
         self._convolutions = _proportion(convolution)
@@ -406,7 +407,7 @@ class _Reader:
             memory_proportion=float(plain.get(AVAILABLE_MEMORY, proportion)),
             serial=max(1, int(plain.get(MATMUL_FACTOR, 1))),
             half_partials=partials == "HALF" if partials else by_option,
-            source=self._source_of(node),
+            origin=self._origin_of(node),
         )
 
 

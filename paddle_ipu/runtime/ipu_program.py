@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from paddle_ipu.dialect.layers import NodeOrigin
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import (
     BackendUnavailableError,
@@ -92,7 +93,7 @@ class IpuProgram:
         seed: Seed | None = None,
         forward_only: bool = False,
         asserts: Sequence[str] = (),
-        origin_of: Callable[[Any], tuple[str, str]] = lambda node: ("", ""),
+        origin_of: Callable[[Any], NodeOrigin] = lambda node: NodeOrigin(),
     ) -> None:
         self.org_program = org_program
         self.feeds = feeds

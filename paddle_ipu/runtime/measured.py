@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.report.terminal import duration
+from paddle_ipu.dialect.layers import NodeOrigin, folded
 from paddle_ipu.operating_system import processors
 from paddle_ipu.popart.schema import all_schemas
 
@@ -87,16 +88,18 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Seconds of a run that one operator of one of the user's lines took, XLA's copies for it too.
+    """Seconds of a run that one operator of a line and a layer took, XLA's copies for it too.
 
     Attributes:
         source: ``file:line`` of the user's call; "" where it is not known.
+        layer: the path of the layer; "" for none.
         operator: Paddle's; PopART's where it comes from none of Paddle's.
         popart: PopART's operator.
         forward, backward: what it is made of; what backward computes again is backward's.
     """
 
     source: str
+    layer: str
     operator: str
     popart: str
     family: str
@@ -141,6 +144,15 @@ class Measurement:
         """Seconds of a run on XLA's threads that no operator can be told to have taken."""
         return sum(f.seconds for f in self.families if f.family in _NOT_ATTRIBUTED)
 
+    def _folded(self) -> list[tuple[tuple[str, str], tuple[float, float]]]:
+        """(operator, layer with its numbers folded and line) -> seconds of forward, and of both."""
+        found: dict[tuple[str, str], tuple[float, float]] = {}
+        for line in self.lines:
+            key = line.operator, NodeOrigin("", line.source, folded(line.layer)).where
+            forward, seconds = found.get(key, (0.0, 0.0))
+            found[key] = forward + line.forward, seconds + line.seconds
+        return sorted(found.items(), key=lambda item: -item[1][1])
+
     def as_json(self) -> dict[str, Any]:
         """Everything as one JSON object; seconds are of one run."""
         return {
@@ -170,9 +182,9 @@ class Measurement:
         if self.lines:
             lines.append("operators that took longest (forward + backward)")
         lines += [
-            f"  {line.seconds / total:>6.1%}  {duration(line.forward):>8} + "
-            f"{duration(line.backward):<8}  {line.operator:<20} {line.source}".rstrip()
-            for line in self.lines[:_LINES]
+            f"  {seconds / total:>6.1%}  {duration(forward):>8} + "
+            f"{duration(seconds - forward):<8}  {operator:<20} {where}".rstrip()
+            for (operator, where), (forward, seconds) in self._folded()[:_LINES]
         ]
         return "\n".join(lines)
 
@@ -181,17 +193,17 @@ def fill(
     measurement: Measurement,
     recording: Recording,
     graph: ir.Graph,
-    origin_of: Callable[[ir.Node], tuple[str, str]],
+    origin_of: Callable[[ir.Node], NodeOrigin],
 ) -> None:
     """Puts into a measurement what was recorded.
 
     Args:
         graph: the PopART graph whose nodes the recording's origins number.
-        origin_of: (Paddle's operator, the user's line) of a node.
+        origin_of: what a node was translated from.
     """
     runs = len(recording.seconds)
     families = {HOST: recording.host, BETWEEN: recording.idle}
-    lines: dict[tuple[str, str, str], list[float]] = {}
+    lines: dict[tuple[str, str, str, str], list[float]] = {}
     for (kind, origin), seconds in recording.parts.items():
         op_type = origin.path[-1][0] if origin.path else ""
         family = _family(kind, origin.phase, op_type)
@@ -199,10 +211,8 @@ def fill(
         nodes = nodes_at(graph, origin.path)
         if not nodes:
             continue
-        operator, source = next(
-            (origin for origin in map(origin_of, reversed(nodes)) if any(origin)), ("", "")
-        )
-        key = source, operator or op_type, op_type
+        made_from = next(filter(any, map(origin_of, reversed(nodes))), NodeOrigin())
+        key = made_from.source, made_from.layer, made_from.operator or op_type, op_type
         lines.setdefault(key, [0.0, 0.0])[origin.phase == "backward"] += seconds
     measurement.machine = machine()
     measurement.seconds = tuple(recording.seconds)
@@ -213,7 +223,7 @@ def fill(
         if seconds
     )
     measured = [
-        Line(*key, family_of(key[2]), forward / runs, backward / runs)
+        Line(*key, family_of(key[-1]), forward / runs, backward / runs)
         for key, (forward, backward) in lines.items()
     ]
     measurement.lines = tuple(sorted(measured, key=lambda line: (-line.seconds, line.source)))

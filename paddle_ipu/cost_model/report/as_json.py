@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from paddle_ipu.cost_model import constants
-from paddle_ipu.cost_model.cycles import CycleReport, OperatorTime, StageCycles
-from paddle_ipu.cost_model.memory import IpuMemory
+from paddle_ipu.cost_model.cycles import CycleReport, OperatorCycles, OperatorTime, StageCycles
+from paddle_ipu.cost_model.memory import Holding, IpuMemory
 from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 
 VERSION = 1
 NODE_COLUMNS = (
-    "name", "op_type", "source", "ipu", "stage", "forward", "backward", "recompute", "exchange",
-    "flops", "bytes", "priced",
+    "name", "op_type", "operator", "source", "layer", "ipu", "stage", "forward", "backward",
+    "recompute", "exchange", "flops", "bytes", "priced",
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
             "critical": cycles.critical,
             "stages": [_stage(stage) for stage in cycles.stages],
         },
-        "operators": [asdict(row) for row in cycles.operators],
+        "operators": [_with_origin(row) for row in cycles.operators],
         "nodes": {"columns": list(NODE_COLUMNS), "rows": [_node(t) for t in report.operators]},
         "timeline": report.timeline.as_json(),
         "unpriced": cycles.unpriced,
@@ -77,13 +77,19 @@ def report_as_json(report: Report) -> dict[str, Any]:
     }
 
 
+def _with_origin(item: OperatorCycles | Holding) -> dict[str, Any]:
+    """The fields of an item, with those of its origin in the place of it."""
+    own = {field.name: getattr(item, field.name) for field in fields(item)}
+    return {**own.pop("origin")._asdict(), **own}
+
+
 def _node(time: OperatorTime) -> list[Any]:
     """An operator's values in the order of NODE_COLUMNS; cycles and bytes of a micro-batch."""
     operator, parts = time.operator, (time.forward, time.backward, time.recompute)
     return [
         operator.name,
         operator.op_type,
-        operator.source,
+        *operator.origin,
         operator.ipu,
         time.stage,
         *(round(part.cycles, 1) for part in parts),
@@ -126,7 +132,8 @@ def _ipu(ipu: IpuMemory) -> dict[str, Any]:
         "categories": ipu.categories,
         "peak_step": ipu.peak_step,
         "curve": [[step.label, step.phase, step.bytes] for step in ipu.steps],
-        "tensors": [asdict(holding) for holding in ipu.holdings],
+        "layers": ipu.layers,
+        "tensors": [_with_origin(holding) for holding in ipu.holdings],
     }
 
 
@@ -139,7 +146,8 @@ def _roofline(prediction: Prediction, cycles: CycleReport) -> dict[str, Any]:
             time = (row.forward + row.backward) / processor.clock
             points.append({
                 "operator": row.op_type,
-                "source": row.source,
+                "source": row.origin.source,
+                "layer": row.origin.layer,
                 "ipu": row.ipu,
                 "intensity": row.flops / row.bytes,
                 "flops_per_second": row.flops / time if time else 0.0,

@@ -199,9 +199,9 @@ def placement_text(candidate: Candidate) -> str:
             dict.fromkeys(t.name for op in operators for t in op.read if t.role == "weight")
         )
         span = f"{weights[0]} ... {weights[-1]}" if weights else "no weights"
-        source = next((op.source for op in operators if op.source), "")
+        where = next((op.origin.where for op in operators if op.origin.where), "")
         lines.append(
             f"index={operators[0].ipu}, stage={stage}: {len(operators)} operators from "
-            f"{operators[0].op_type} {source}; weights {span}"
+            f"{operators[0].op_type} {where}; weights {span}"
         )
     return "\n".join(lines)

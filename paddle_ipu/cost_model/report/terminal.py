@@ -8,6 +8,7 @@ from paddle_ipu.cost_model.advice import Advice
 from paddle_ipu.cost_model.insights import Insight
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.dialect.layers import folded
 
 _OPERATORS = 10
 _TENSORS = 5
@@ -122,9 +123,14 @@ def _memory(prediction: Prediction) -> list[str]:
             lines.append(f"  {name:<16} {size(count):>8}  {count / total:>6.1%}")
     if prediction.memory.off_chip:
         lines.append(f"streaming memory of a replica: {size(prediction.memory.off_chip)}")
+    if any(worst.layers):
+        lines.append("its tensors by layer:")
+        for layer, count in list(worst.layers.items())[:_TENSORS]:
+            lines.append(f"  {size(count):>8}  {layer or 'in no layer'}")
     lines.append("its largest tensors:")
     for holding in worst.holdings[:_TENSORS]:
-        place = f"  {holding.source}" if holding.source else ""
+        where = holding.origin.where
+        place = f"  {where}" if where else ""
         lines.append(f"  {size(holding.bytes):>8}  {holding.category:<16} {holding.name}{place}")
     return lines
 
@@ -135,10 +141,12 @@ def _operators(prediction: Prediction) -> list[str]:
     lines = ["operators that take longest (both directions, all IPUs)"]
     merged: dict[tuple[str, str], tuple[float, int]] = {}
     for row in rows:
-        cycles, count = merged.get((row.op_type, row.source), (0.0, 0))
-        merged[row.op_type, row.source] = (cycles + row.forward + row.backward, count + row.count)
-    for (name, source), (cycles, count) in sorted(merged.items(), key=lambda i: -i[1][0])[
+        origin = row.origin._replace(layer=folded(row.origin.layer))
+        key = origin.name(row.op_type), origin.where
+        cycles, count = merged.get(key, (0.0, 0))
+        merged[key] = (cycles + row.forward + row.backward, count + row.count)
+    for (name, where), (cycles, count) in sorted(merged.items(), key=lambda i: -i[1][0])[
         :_OPERATORS
     ]:
-        lines.append(f"  {cycles / total:>6.1%}  {count:>4} x {name:<20} {source}")
+        lines.append(f"  {cycles / total:>6.1%}  {count:>4} x {name:<20} {where}")
     return lines

@@ -129,7 +129,8 @@ class _Writer:
                     operator.op_type, phase, work, at, cost.cycles,
                     {
                         "node": operator.name,
-                        "source": operator.source,
+                        "source": operator.origin.source,
+                        "layer": operator.origin.layer,
                         "compute": round(cost.compute),
                         "exchange": round(cost.exchange),
                         "sync": round(cost.sync),

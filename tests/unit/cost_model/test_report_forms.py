@@ -22,6 +22,7 @@ from paddle_ipu.cost_model.report.directory import (
     write_directory,
 )
 from paddle_ipu.cost_model.report.timeline import STEADY_SHOWN, Timeline
+from paddle_ipu.dialect.layers import NodeOrigin
 from paddle_ipu.errors import ReportError
 from tests.unit.cost_model.programs import chain
 
@@ -175,7 +176,10 @@ def test_an_uneven_pipeline_is_told_what_it_could_gain_at_most() -> None:
 
 def evil_report() -> Report:
     program = chain(layers=2)
-    operators = tuple(replace(op, name=EVIL + op.name, source=EVIL) for op in program.operators)
+    operators = tuple(
+        replace(op, name=EVIL + op.name, origin=NodeOrigin(EVIL, EVIL, EVIL))
+        for op in program.operators
+    )
     return make_report(replace(program, operators=operators), MACHINE, name=EVIL)
 
 
@@ -191,7 +195,9 @@ def test_names_of_a_program_are_data() -> None:
 
 def test_no_terminal_obeys_a_name() -> None:
     program = chain(layers=2)
-    operators = tuple(replace(op, source="\x1b[31mred\x9b2J\r") for op in program.operators)
+    operators = tuple(
+        replace(op, origin=NodeOrigin(*3 * ("\x1b[31mred\x9b2J\r",))) for op in program.operators
+    )
     text = text_of(make_report(replace(program, operators=operators), MACHINE))
     assert "\\x1b[31mred\\x9b2J\\x0d" in text
     assert all(c.isprintable() or c == "\n" for c in text)

@@ -13,6 +13,7 @@ import pytest
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.directory import page_of
+from paddle_ipu.dialect.layers import NodeOrigin
 from tests.unit.cost_model.programs import chain
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -63,7 +64,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of a pipeline of many operators, whose names would break a page that trusts them."""
     program = chain(LAYERS, width=16, stages=4, accumulation=64, recompute=True, replicas=2)
-    operators = tuple(replace(op, source=EVIL) for op in program.operators)
+    operators = tuple(replace(op, origin=NodeOrigin("", EVIL)) for op in program.operators)
     program = replace(program, operators=operators)
     report = make_report(program, machine_named("pod16"), name=EVIL, measured=MEASURED)
     path = tmp_path_factory.mktemp("page") / "report.html"

@@ -73,7 +73,7 @@ function livenessChart(report, ipu, width, readout, lines) {
     const [name, phase, size] = curve[at];
     const node = lines.get(name);
     return `${at === ipu.peak_step ? "the peak, " : ""}${bytes(size)} alive: ${
-      node ? `${node.op_type} ` : ""}${name}, ${phase}${node?.source ? `, ${short(node.source)}` : ""}`;
+      node ? `${node.op_type} ` : ""}${name}, ${phase}${node?.layer ? `, ${node.layer}` : ""}${node?.source ? `, ${short(node.source)}` : ""}`;
   };
   const choose = slider(chart, `Memory alive on IPU ${ipu.ipu}, by operator`, curve.length, text,
     at => {

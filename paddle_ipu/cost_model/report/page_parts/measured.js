@@ -27,11 +27,11 @@ function measuredView(report, section, nodes) {
         share(row.seconds), beside(predicted.families.get(row.family))))))));
   if (lines.length) section.append(h("h3", {}, "By line, those that took longest"),
     h("div", { class: "scroll" }, h("table", {},
-      head([["line", "text"], ["operator", "text"], ["forward", ""], ["backward", ""], ...columns]),
+      head([["line", "text"], ["layer", "text"], ["operator", "text"], ["forward", ""], ["backward", ""], ...columns]),
       h("tbody", {}, lines.slice(0, 60).map(row => h("tr", {}, lineCell(row.source),
-        cell(row.operator), cell(seconds(row.forward), true), cell(seconds(row.backward), true),
+        cell(row.layer ?? ""), cell(row.operator), cell(seconds(row.forward), true), cell(seconds(row.backward), true),
         own(row.seconds), share(row.seconds),
-        beside(predicted.lines.get(`${row.popart}\n${row.source}`))))))));
+        beside(predicted.lines.get(`${row.popart}\n${row.source}\n${row.layer ?? ""}`))))))));
 }
 
 /** Seconds of a run that the prediction gives families and lines, on their IPUs. */
@@ -47,7 +47,7 @@ function predictedTimes(report, nodes, lines) {
     update * settings.batches_per_step / report.machine.processor.clock);
   for (const node of nodes) {
     const time = node.all * times;
-    add(found.lines, `${node.op_type}\n${node.source}`, time);
+    add(found.lines, `${node.op_type}\n${node.source}\n${node.layer}`, time);
     if (family.has(node.op_type)) add(found.families, family.get(node.op_type), time);
   }
   return found;

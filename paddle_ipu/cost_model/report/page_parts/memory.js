@@ -11,6 +11,7 @@ function memoryView(report, section) {
     byCategory(ipus, names, report.machine.processor.tiles));
   const tensors = h("div", { class: "scroll" });
   const show = number => tensors.replaceChildren(largest(ipus.find(x => x.ipu === Number(number))));
+  byLayer(report, section);
   section.append(h("h3", {}, "Largest tensors at the peak"));
   if (ipus.length > 1) section.append(h("div", { class: "controls" }, choice("of",
     ipus.map(x => [String(x.ipu), `IPU ${x.ipu}`]), String(report.memory.worst), show)));
@@ -72,10 +73,25 @@ function byCategory(ipus, names, tiles) {
       row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity))))));
 }
 
+/** Bytes at the peak by layer, the numbers in its path folded. */
+function byLayer(report, section) {
+  const { ipus } = report.memory, all = new Map();
+  for (const ipu of ipus) for (const [layer, size] of Object.entries(ipu.layers))
+    all.set(layer, (all.get(layer) ?? 0) + size);
+  const rows = [...all].sort((a, b) => b[1] - a[1]);
+  if (!rows.some(([layer]) => layer)) return;
+  section.append(h("h3", {}, "Tensors at the peak, by layer"), h("div", { class: "scroll" },
+    h("table", {}, heads(["layer", ...ipus.map(x => `#IPU ${x.ipu}`)]),
+      h("tbody", {}, rows.slice(0, 40).map(([layer]) => h("tr", {},
+        h("td", { class: "line mono" }, layer || "in no layer"),
+        ipus.map(x => cell(x.layers[layer] ? bytes(x.layers[layer]) : "", true))))))));
+}
+
 function largest(ipu) {
-  const table = rows => h("table", {}, heads(["#bytes", "category", "tensor", "line"]),
+  const table = rows => h("table", {}, heads(["#bytes", "category", "tensor", "layer", "line"]),
     h("tbody", {}, rows.map(held => h("tr", {}, cell(bytes(held.bytes), true),
       cell(held.category), h("td", { class: "line mono" }, held.name),
+      h("td", { class: "line mono" }, held.layer),
       lineCell(held.source)))));
   const first = ipu.tensors.slice(0, LARGEST), others = ipu.tensors.slice(LARGEST);
   return h("div", {}, table(first), others.length ? h("details", {},

@@ -4,8 +4,9 @@ const PAGE = 30;
 
 const COLUMNS = [
   ["share", "of the time", true, (row, all) => percent(row.all / all)],
-  ["op_type", "operator", false, row => row.op_type + (row.priced ? "" : " (no cost row)")],
+  ["op_type", "operator", false, row => called(row) + (row.priced ? "" : " (no cost row)")],
   ["count", "how many", true, row => whole(row.count)],
+  ["layer", "layer", false, row => row.layer],
   ["source", "line", false, row => row.source],
   ["name", "name", false, row => row.name],
   ["ipu", "IPU", true, row => row.ipus],
@@ -16,6 +17,15 @@ const COLUMNS = [
   ["flops", "FLOP", true, row => row.flops ? count(row.flops) : ""],
   ["bytes", "bytes", true, row => bytes(row.bytes)],
 ];
+
+/** An operator's name: Paddle's in front where it is another one. */
+function called({ operator, op_type: popart }) {
+  const plain = name => name.replaceAll("_", "").toLowerCase();
+  return !operator || plain(operator) === plain(popart) ? popart : `${operator} (${popart})`;
+}
+
+/** A layer's path with * for its numbers: layers of a list that are built alike have one. */
+const folded = layer => layer.split(".").map(part => /^\d+$/.test(part) ? "*" : part).join(".");
 
 function nodesOf(report) {
   const { columns, rows } = report.nodes;
@@ -28,12 +38,12 @@ function nodesOf(report) {
   });
 }
 
-function grouped(nodes) {
+function grouped(nodes, keyOf) {
   const groups = new Map();
   for (const node of nodes) {
-    const key = `${node.op_type}\n${node.source}`, group = groups.get(key);
+    const layer = folded(node.layer), key = keyOf(node, layer), group = groups.get(key);
     if (!group) {
-      groups.set(key, { ...node, on: new Set([node.ipu]) });
+      groups.set(key, { ...node, layer, on: new Set([node.ipu]) });
       continue;
     }
     for (const name of ["count", "all", "forward", "backward", "recompute", "exchange", "flops",
@@ -58,7 +68,13 @@ function spans(numbers) {
 
 function operatorsView(report, section, nodes) {
   const all = sum(nodes.map(row => row.all)) || 1;
-  const sets = { kind: grouped(nodes), each: nodes };
+  const sets = {
+    kind: grouped(nodes, (row, layer) => `${called(row)}\n${row.source}\n${layer}`),
+    layer: grouped(nodes, (row, layer) => layer),
+    each: nodes,
+  };
+  const hidden = { kind: ["name"], layer: ["name", "op_type", "source"], each: ["count"] };
+  const layers = nodes.some(row => row.layer);
   const state = { by: "kind", sort: "share", up: false, text: "", shown: PAGE };
   const body = h("tbody"), status = h("span", { role: "status", class: "soft" });
   const more = h("button", { type: "button", onclick: () => { state.shown += 10 * PAGE; draw(); } },
@@ -71,19 +87,20 @@ function operatorsView(report, section, nodes) {
   };
   const again = nodes.some(row => row.recompute);
   const columns = () => COLUMNS.filter(([name]) =>
-    name !== (state.by === "kind" ? "name" : "count") && (again || name !== "recompute"));
+    !hidden[state.by].includes(name) && (again || name !== "recompute")
+    && (layers || name !== "layer"));
   const head = h("tr");
   const draw = () => {
     const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = sets[state.by].filter(row => {
-      const text = `${row.op_type} ${row.source} ${row.name} ipu${row.ipus}`.toLowerCase();
+      const text = `${called(row)} ${row.layer} ${row.source} ${row.name} ipu${row.ipus}`.toLowerCase();
       return words.every(word => text.includes(word));
     }).sort(order);
     body.replaceChildren(...rows.slice(0, state.shown).map(row => h("tr", {},
       columns().map(([name, , number, text]) => {
         if (name === "source") return lineCell(row.source);
         const place = cell(text(row, all), number);
-        if (name === "name") place.className = "line mono";
+        if (name === "name" || name === "layer") place.className = "line mono";
         if (name === "share") {
           const bar = h("i", { class: "bar" });
           bar.style.width = `${60 * row.all / all}px`;
@@ -93,7 +110,7 @@ function operatorsView(report, section, nodes) {
       }))));
     more.hidden = rows.length <= state.shown;
     status.textContent = `${whole(Math.min(rows.length, state.shown))} of ${whole(rows.length)} ${
-      state.by === "kind" ? "kinds" : "operators"}, ${
+      { kind: "kinds", layer: "layers", each: "operators" }[state.by]}, ${
       percent(sum(rows.map(row => row.all)) / all)} of the time`;
   };
   const drawHead = () => head.replaceChildren(...columns().map(([name, label, number]) => {
@@ -113,10 +130,10 @@ function operatorsView(report, section, nodes) {
   }));
   section.append(h("div", { class: "controls" },
     h("label", {}, "search ", h("input", {
-      type: "search", placeholder: "operator, line or name",
+      type: "search", placeholder: "operator, layer, line or name",
       oninput: event => { state.text = event.target.value; state.shown = PAGE; draw(); },
     })),
-    choice("show", [["kind", "kinds by line"], ["each", "each operator"]], "kind", by => {
+    choice("show", [["kind", "kinds by line"], ...layers ? [["layer", "layers"]] : [], ["each", "each operator"]], "kind", by => {
       state.by = by;
       state.shown = PAGE;
       if (!columns().some(([name]) => name === state.sort)) state.sort = "share";

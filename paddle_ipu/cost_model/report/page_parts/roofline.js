@@ -14,11 +14,11 @@ function rooflineView(report, section) {
 function rooflineChart(report, width, readout) {
   const { roofline } = report, height = 320, left = 74, right = 16, top = 14, bottom = 40;
   const cycles = new Map(report.operators.map(row =>
-    [`${row.op_type}\n${row.source}\n${row.ipu}`, row.forward + row.backward]));
+    [`${row.op_type}\n${row.source}\n${row.layer}\n${row.ipu}`, row.forward + row.backward]));
   const all = sum([...cycles.values()]) || 1;
   const points = roofline.points.map(point => ({
     ...point,
-    share: (cycles.get(`${point.operator}\n${point.source}\n${point.ipu}`) ?? 0) / all,
+    share: (cycles.get(`${point.operator}\n${point.source}\n${point.layer}\n${point.ipu}`) ?? 0) / all,
   })).filter(point => point.flops_per_second > 0).sort((a, b) => b.share - a.share);
   const bends = [roofline.exchange_bandwidth, roofline.memory_bandwidth].map(rate =>
     roofline.peak_flops / rate);
@@ -57,7 +57,7 @@ function rooflineChart(report, width, readout) {
     "text-anchor": "end" }, `peak of an IPU: ${count(roofline.peak_flops)}FLOP/s`));
   const text = at => {
     const point = points[at];
-    return `${point.operator}${point.source ? `, ${short(point.source)}` : ""}, IPU ${point.ipu}: ${
+    return `${point.operator}${point.layer ? `, ${point.layer}` : ""}${point.source ? `, ${short(point.source)}` : ""}, IPU ${point.ipu}: ${
       percent(point.flops_per_second / roofline.peak_flops)} of the peak, ${
       count(point.intensity)} operations a byte, ${percent(point.share)} of the operators' time`;
   };
