@@ -76,6 +76,11 @@ def _nothing_on_host(op_type: str) -> bool:
     return False
 
 
+def _place(node: ir.Node) -> str:
+    """The user's line and the layer of a node."""
+    return dialect.described(dialect.source_of(node) or "unknown line", "", dialect.layer_of(node))
+
+
 def check_supported(
     graph: ir.Graph,
     custom_ops: Collection[str] = (),
@@ -97,7 +102,7 @@ def check_supported(
         if op_type in dialect.CONSTANT_OPS or op_type in custom_ops:
             continue
         if find_translator(op_type) is None and not on_host(op_type):
-            missing.setdefault(op_type, []).append(dialect.source_of(node) or "unknown line")
+            missing.setdefault(op_type, []).append(_place(node))
     if missing:
         lines = [
             f"  {op_type} ({len(places)}x), first at {places[0]}{_why(op_type)}"

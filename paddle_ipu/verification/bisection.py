@@ -240,8 +240,15 @@ def drift_table(
         drifts[name] = result.drift
         rows.append(
             OperatorRow(
-                number, str(node.op_type), source, result, verdict, gain=gain, alone=by_itself
-            )
+                number,
+                str(node.op_type),
+                source,
+                result,
+                verdict,
+                gain=gain,
+                alone=by_itself,
+                layer=dialect.layer_of(node),
+            )  # fmt: skip
         )
     return rows
 
@@ -290,7 +297,10 @@ def derivative_rows(
             nudged=[run[parameter] for run in nudged],
         )  # fmt: skip
         verdict = (ROUNDS if row.rounding else AGREES) if row.ok else DIVERGES
-        rows.append((place, OperatorRow(number, str(node.op_type), source, row, verdict)))
+        of_operand = OperatorRow(
+            number, str(node.op_type), source, row, verdict, layer=dialect.layer_of(node)
+        )
+        rows.append((place, of_operand))
     return [row for _, row in sorted(rows, key=lambda entry: (-entry[1].number, entry[0]))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from paddle_ipu.dialect import dialect
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.ranges import ScaleRow, ValueRange
 
@@ -33,6 +34,7 @@ class OperatorRow:
         gradient_values: its range as backward has it, times the loss scale.
         alone: beside the CPU, the result and that of Paddle's kernel for the operands that the
             operator read on the IPU.
+        layer: the path of the layer, "" for none.
     """
 
     number: int
@@ -45,10 +47,11 @@ class OperatorRow:
     gradient: Comparison | None = None
     gradient_values: ValueRange | None = None
     alone: Comparison | None = None
+    layer: str = ""
 
     def place(self) -> str:
-        """The operator and the user's line."""
-        return f"{self.operator} at {self.source}" if self.source else self.operator
+        """The operator, the user's line and the layer."""
+        return dialect.described(self.operator, self.source, self.layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class NotFinite:
         count, size: how many elements of how many.
         reason: what is wrong with the operands.
         advice: what to do.
+        layer: the path of the layer, "" for none.
     """
 
     kind: str
@@ -77,9 +81,10 @@ class NotFinite:
     size: int
     reason: str
     advice: str
+    layer: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.operator} at {self.source}" if self.source else self.operator
+        place = dialect.described(self.operator, self.source, self.layer)
         by = {
             "forward": f"{place} (result {self.tensor})",
             "backward": f"the derivative of {place} (gradient of {self.tensor})",

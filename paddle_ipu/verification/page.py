@@ -84,7 +84,7 @@ def page(report: ReportContents) -> str:
     if report.scales:
         body += _scales(report)
     if report.derivatives:
-        columns = ("#", "verdict", "operator", "result", "line", "shape", *_NUMBERS)
+        columns = ("#", "verdict", "operator", "result", "layer", "line", "shape", *_NUMBERS)
         body.append("<h2>Derivatives of each operator by itself</h2>")
         body.append(_table("derivatives", columns, map(_derivative, report.derivatives)))
     for name, rows in (
@@ -125,7 +125,7 @@ def _history(report: ReportContents) -> list[str]:
 
 def _operators(report: ReportContents) -> list[str]:
     gradients = any(row.gradient_values is not None for row in report.operators)
-    head = ["#", "verdict", "operator", "result", "line", "shape", *_NUMBERS, "gain"]
+    head = ["#", "verdict", "operator", "result", "layer", "line", "shape", *_NUMBERS, "gain"]
     head += [
         *_RANGE,
         *(("gradient drift", *(f"gradient {x}" for x in _RANGE)) if gradients else ()),
@@ -199,7 +199,7 @@ def _derivative(row: OperatorRow) -> str:
 def _result(row: OperatorRow) -> list[str]:
     return [
         _number(row.number, str(row.number)),
-        *map(_text, (row.verdict, row.operator, row.result.name, row.source)),
+        *map(_text, (row.verdict, row.operator, row.result.name, row.layer, row.source)),
         *_measures(row.result),
     ]
 

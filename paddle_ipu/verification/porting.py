@@ -17,6 +17,7 @@ import onnx_ir as ir
 from paddle_ipu import popart
 from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.layers import folded
 from paddle_ipu.errors import PaddleIpuError
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.registry import find_translator
@@ -62,7 +63,7 @@ class Finding:
         kind: a key of `KINDS`.
         what: the operator, feed or option.
         message: what is wrong with it, and what to do.
-        places: ``file:line`` of the user's calls, without repetition.
+        places: ``file:line (layer)`` of the user's calls, without repetition.
         count: how many operators of the program it concerns.
     """
 
@@ -327,11 +328,16 @@ def _places(nodes: Iterable[ir.Node]) -> list[str]:
 
 
 def _place(node: ir.Node) -> str:
-    """The user's line; for a constant without one, that of an operator that reads it."""
-    if (place := dialect.source_of(node)) or node.op_type not in dialect.CONSTANT_OPS:
+    """The user's line and the layer; for a constant without them, those of its reader."""
+    if (place := _line_and_layer(node)) or node.op_type not in dialect.CONSTANT_OPS:
         return place
-    readers = (dialect.source_of(use.node) for value in node.outputs for use in value.uses())
+    readers = (_line_and_layer(use.node) for value in node.outputs for use in value.uses())
     return next((line for line in readers if line), "")
+
+
+def _line_and_layer(node: ir.Node) -> str:
+    """``file:line (layer)``; layers that differ in a number only are one place."""
+    return dialect.described(dialect.source_of(node), "", folded(dialect.layer_of(node))).strip()
 
 
 def _wide_integers(graph: ir.Graph) -> list[Finding]:
