@@ -113,6 +113,14 @@ class ExportedModel:
     def _makers(self) -> dict[str, ir.Node]:
         return {str(value.name): node for node in self.model.graph for value in node.outputs}
 
+    def name_nodes(self) -> None:
+        """Puts the path of its layer in front of the name of each operator."""
+        makers = self._makers
+        for tensor, node in self.translation.origins.items():
+            maker, layer = makers.get(tensor), dialect.layer_of(node)
+            if maker is not None and layer and not str(maker.name).startswith(f"{layer}/"):
+                maker.name = f"{layer}/{maker.name}"
+
     def restore_inputs(self) -> None:
         """Gives inputs the dtypes of the Paddle program; a cast makes what an IPU has instead."""
         graph = self.model.graph

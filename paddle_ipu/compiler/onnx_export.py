@@ -106,6 +106,7 @@ def export(
     exported = model_to_export(
         Source(found.program, options, feeds, fetches, (check,)), found.weights, standard_only
     )
+    exported.name_nodes()
     model = exported.model
     if standard_only:
         standard_operators.rewrite(model)

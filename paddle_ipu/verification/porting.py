@@ -318,12 +318,13 @@ def _without_place(node: ir.Node, error: Exception) -> str:
 
 def _findings(nodes: Mapping[tuple[str, str, str], Sequence[ir.Node]]) -> list[Finding]:
     return [
-        Finding(kind, what, message, _places(of_kind), len({id(node) for node in of_kind}))
+        Finding(kind, what, message, places_of(of_kind), len({id(node) for node in of_kind}))
         for (kind, what, message), of_kind in sorted(nodes.items())
     ]
 
 
-def _places(nodes: Iterable[ir.Node]) -> list[str]:
+def places_of(nodes: Iterable[ir.Node]) -> list[str]:
+    """Where operators come from, for a reader: line and layer, without repetition."""
     return list(dict.fromkeys(place for node in nodes if (place := _place(node))))
 
 

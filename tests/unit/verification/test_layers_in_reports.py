@@ -13,7 +13,7 @@ from paddle_ipu.errors import UnsupportedOpError
 from paddle_ipu.ops.translate import check_supported
 from paddle_ipu.verification.comparison import compare
 from paddle_ipu.verification.contents import NotFinite, OperatorRow
-from paddle_ipu.verification.porting import _places
+from paddle_ipu.verification.porting import places_of
 
 
 def node(layer: str) -> ir.Node:
@@ -33,7 +33,7 @@ def test_rows_of_verify_name_the_layer() -> None:
 
 
 def test_layers_built_alike_are_one_place_of_a_finding() -> None:
-    assert _places([node("a.0.fc"), node("a.1.fc"), node("")]) == [
+    assert places_of([node("a.0.fc"), node("a.1.fc"), node("")]) == [
         "net.py:7 (a.*.fc)",
         "net.py:7",
     ]
