@@ -143,6 +143,7 @@ def examined(
     """The exit code of doctor, and its lines by the name of the check."""
     report = {
         "versions": {"paddlepaddle": "3.3.1", "paddle_ipu": "0.1.0"},
+        "platform": {"name": "Linux on x86-64", "missing": ""},
         "paddle": {"patched": True, "problem": None},
         "sdk": {"popart": False},
         "compiled_programs": {"device": "IPU Model", "reason": "no SDK"},
