@@ -42,7 +42,7 @@ PYTHON_newest = $(shell for python in python3.13 python3.12 $(HOME)/.pyenv/versi
 CORE = -m "not long and not thorough"
 CORE_OF_OLDEST = -m "not long and not thorough and not newest and not same"
 
-.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv wheel format lint types imports
+.PHONY: help bert mnist resnet50 ernie text-generation word2vec inference c-library venv wheel docs docs-serve format lint types imports
 .PHONY: test test-all core core-2.6 core-oldest core-newest every every-2.6 every-3.0 every-3.1 every-3.2 examples verify-bert onnx-nodes
 .PHONY: fuzz steps venv-2.6 venv-3.0 venv-3.1 venv-3.2 venv-oldest venv-newest clean
 # Environments are kept, though only patterns name them.
@@ -116,10 +116,19 @@ venv-newest: .venv-newest/installed  ## make .venv-newest with the newest Python
 wheel: .venv-wheel/installed  ## build an sdist and a wheel for every Python into dist, and check them
 	.venv-wheel/bin/python -m tools.wheel
 
-.venv-wheel/installed: pyproject.toml
-	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip install --quiet --upgrade pip
-	.venv-wheel/bin/python -m pip install --quiet --group wheel
+# Material would otherwise advertise its successor; --quiet would lose the warnings that fail the build.
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+docs: .venv-docs/installed  ## build the documentation into site; a warning is an error
+	.venv-docs/bin/python -m mkdocs build --strict
+
+docs-serve: .venv-docs/installed  ## show the documentation on this machine, built again when a page changes
+	.venv-docs/bin/python -m mkdocs serve
+
+# `make wheel` and `make docs` need tools alone, not the package.
+.venv-wheel/installed .venv-docs/installed: .venv-%/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-$*/bin/python -m pip install --quiet --group $*
 	@touch $@
 
 format: venv  ## rewrite the sources in ruff's format
@@ -196,5 +205,5 @@ ON_EVERY_PADDLE = every every-2.6 every-3.0 every-3.1 every-3.2
 test-all: lint types imports $(ON_EVERY_PADDLE) core-oldest core-newest examples verify-bert onnx-nodes  ## check everything, on every Paddle
 
 clean:  ## remove what building and testing leave behind, environments included
-	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 .venv-oldest .venv-newest .venv-wheel build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) .venv-2.6 .venv-3.0 .venv-3.1 .venv-3.2 .venv-oldest .venv-newest .venv-wheel .venv-docs build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -1,8 +1,8 @@
 """Every exception this package raises.
 
 A message says what went wrong, where (operator, tensor, the user's source line), what was got and
-what was expected, and what to do. Catch :class:`PaddleIpuError` to catch all of them but PopART's
-own family, which derives from :class:`popart_exception` as in Graphcore's module.
+what was expected, and what to do. Catch `PaddleIpuError` to catch all of them but PopART's own
+family, which derives from `popart_exception` as in Graphcore's module.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from paddle_ipu.options.table import (
     RANDOM_SEED_UNSET,
     WITHOUT_NUMBERS,
 )
+from tools.api_pages import API_PAGES
 from tools.command_line_page import command_line_page
 from tools.machines_page import machines_page
 from tools.old_api_page import old_api_page
@@ -155,6 +156,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "old_api": ("docs/old_api.md", old_api_page),
     "popart": ("docs/popart.md", popart_page),
     "poprun_options": ("docs/poprun_options.md", poprun_page),
+    **API_PAGES,
 }
 
 

@@ -43,9 +43,10 @@ def register_custom_op(
         backward: ``backward(inputs, outputs, gradients, **attributes) -> gradients of the inputs``,
             None for one that has none; JAX differentiates `forward` where there is no `backward`.
             `outputs` and `gradients` are tuples; the gradient of a single input may stand alone.
-        popart_op, domain, version: the operator it is in the PopART program, as in
-            ``IpuStrategy.add_custom_op``, for a program that the SDK may run too; `popart_op` is
-            `paddle_op` by default.
+        popart_op: the operator it is in the PopART program, as in ``IpuStrategy.add_custom_op``,
+            for a program that the SDK may run too; `paddle_op` where None.
+        domain: of `popart_op`.
+        version: of `popart_op`.
 
     Raises:
         OptionError: an empty name, one that is registered already, or that of an operator of PopART

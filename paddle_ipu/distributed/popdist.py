@@ -157,7 +157,7 @@ def execute_on_instances(
 
     Returns:
         Its result there, None on the others, which do not wait: where they need the result, for
-        instance a file, call :func:`barrier` next.
+        instance a file, call `barrier` next.
 
     Raises:
         OptionError: there is no such instance.

@@ -1,8 +1,8 @@
 """What a user asks of a compilation: the options and patterns behind `paddle.static.IpuStrategy`.
 
-:class:`CoreIpuStrategy` stands where an IPU build of Paddle has ``core.IpuStrategy``. A compilation
-takes :meth:`CoreIpuStrategy.snapshot`, passes it through :func:`check_consistent`,
-and writes it on PopART's settings with :func:`record_on`.
+`CoreIpuStrategy` stands where an IPU build of Paddle has ``core.IpuStrategy``. A compilation
+takes `CoreIpuStrategy.snapshot`, passes it through `check_consistent`, and writes it on PopART's
+settings with `record_on`.
 
 An IPU build matched Python types strictly: ``loss_scaling: 128`` was an error there. Here an
 integer is taken where a double is meant, on purpose; a bool is never taken as a number.
@@ -100,7 +100,7 @@ class StrategyValues(Mapping[str, Any]):
 
     ``explicit`` names the options that were set, aliases included; ``patterns`` maps the graph
     patterns that were enabled or disabled to which of the two; ``custom_ops`` maps Paddle operator
-    names to :class:`CustomOp`.
+    names to `CustomOp`.
     """
 
     __slots__ = ("_values", "custom_ops", "explicit", "patterns")
@@ -149,7 +149,7 @@ class CoreIpuStrategy:
     """The options and patterns of one strategy, read and written by name.
 
     ``paddle.static.IpuStrategy`` holds one and forwards its calls. Every call checks its arguments
-    and raises :class:`OptionError`; a compilation checks that the values agree.
+    and raises `OptionError`; a compilation checks that the values agree.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _written: set[Path] = set()
 """Files to which this process moved weights, without links."""
 
 _PLACE = "paddle_ipu.place"
-"""Of an initializer that was read from a file of its own: its :class:`Place`, in `Value.meta`."""
+"""Of an initializer that was read from a file of its own: its `Place`, in `Value.meta`."""
 
 
 @dataclass(frozen=True, slots=True)

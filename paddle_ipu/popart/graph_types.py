@@ -285,7 +285,7 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, ir.Attr]:
 def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Writes a model as an ONNX file; nodes of one name are numbered, as ONNX asks for.
 
-    Weights of more than :data:`INLINE_LIMIT` bytes in all go to ``<path>.data``, or to
+    Weights of more than `INLINE_LIMIT` bytes in all go to ``<path>.data``, or to
     ``<path>.1.data`` where the model before has those. The file appears whole: what was there
     before stays until then, and what killed writers left is removed.
     """
@@ -302,7 +302,7 @@ def write_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
 def written_model(target: Path) -> Iterator[tuple[Path, str]]:
     """Where to write a model, and the name of the file for its weights beside it.
 
-    Both appear at the end of the ``with`` block, by :func:`written_whole`. Until the new model
+    Both appear at the end of the ``with`` block, by `written_whole`. Until the new model
     stands there, the one before has its weights; then they are removed.
 
     Args:
@@ -354,7 +354,7 @@ def weights_in(model: ir.Model) -> int:
 
 
 def complete_file(path: Path) -> None:
-    """Completes a model in a file, whose weights may be in another, as :func:`model_bytes` does."""
+    """Completes a model in a file, whose weights may be in another, as `model_bytes` does."""
     proto = onnx.load(str(path), load_external_data=False)
     _complete(proto.graph)
     path.write_bytes(proto.SerializeToString())

@@ -75,7 +75,7 @@ CostKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """How :mod:`paddle_ipu.cost_model.operator_cost` prices an operator.
+    """How `paddle_ipu.cost_model.operator_cost` prices an operator.
 
     Cycles of maps are those of poplibs' cycle estimators.
 
@@ -334,7 +334,7 @@ class Domain:
             version: the operator set that defined this form, or those that defined equal ones.
             unnamed: positions among the fewest inputs that may have an empty name.
 
-        The other arguments are attributes of :class:`OpSchema`.
+        The other arguments are attributes of `OpSchema`.
 
         Raises:
             ValueError: a form, or its builder method's name, is registered already.

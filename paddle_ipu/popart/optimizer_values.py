@@ -113,7 +113,7 @@ class OptimizerValueMap:
 class ClipNormSettings:
     """Clipping of a group of gradients by their global norm.
 
-    `weightIds` is empty and `all_weights` true for :meth:`clipAllWeights`.
+    `weightIds` is empty and `all_weights` true for `clipAllWeights`.
     """
 
     def __init__(self, weightIds: Sequence[str], maxNorm: float) -> None:

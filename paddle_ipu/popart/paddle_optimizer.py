@@ -3,7 +3,7 @@
 PopART's optimizers place epsilon, clipping and decay elsewhere than Paddle, so a Paddle program
 keeps its own rule unless the two agree. The description below is all that a session needs; the
 equations stand in ``paddle_ipu.xla.optimizers.update_rules``. A program with this optimizer is not
-portable, so a session is given PopART's SGD where :attr:`PaddleOptimizer.is_plain_sgd` says the two
+portable, so a session is given PopART's SGD where `PaddleOptimizer.is_plain_sgd` says the two
 are the same.
 """
 
@@ -101,14 +101,14 @@ class ParameterUpdate:
 
     Attributes:
         parameter: the parameter's name.
-        rule: a key of :data:`RULES`.
+        rule: a key of `RULES`.
         settings: the rule's numbers (``beta1``, ``epsilon``, ``mu``, ``coeff``, …).
-        states: state name in :data:`RULES`, or :data:`MASTER` -> its variable in the scope.
+        states: state name in `RULES`, or `MASTER` -> its variable in the scope.
         learning_rate_scale: the parameter's own factor on the learning rate.
         l2: coefficient of L2 decay added to the gradient after clipping.
         l1: coefficient of L1 decay, the sign of the weight, likewise.
         decay: coefficient of a decay of the weight itself, times the learning rate.
-        clip: index in :attr:`PaddleOptimizer.clips`, None for no clipping.
+        clip: index in `PaddleOptimizer.clips`, None for no clipping.
     """
 
     parameter: str
@@ -164,7 +164,7 @@ class PaddleOptimizer:
         bias_correction: False leaves it out of Adam, AdamW and Lamb.
         loss_scale: the program's own loss scaling, which multiplies `loss_scaling`.
         automatic_loss_scaling: the session adapts a factor on `loss_scaling`.
-        state_types: element types of the first three states of a rule of :data:`FAMILIES`.
+        state_types: element types of the first three states of a rule of `FAMILIES`.
         scaled_state: Adam and its kin keep their state multiplied by `loss_scaling`.
     """
 

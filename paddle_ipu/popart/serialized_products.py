@@ -43,7 +43,7 @@ def uneven(mode: str, factor: int, left: Sequence[int], right: Sequence[int]) ->
     """Why a product cannot be cut into equal parts, in PopART's words; "" where it can.
 
     Args:
-        mode: one of :data:`MODES`.
+        mode: one of `MODES`.
         factor: the number of parts.
         left: dimensions of the first operand; below 0 where unknown.
         right: of the second.
@@ -72,7 +72,7 @@ def of_too_many_axes(
     """The operand, 0 or 1, that has more axes than PopART cuts; None where neither has.
 
     Args:
-        mode: one of :data:`MODES`.
+        mode: one of `MODES`.
         factor: the number of parts; a product of one part is not cut.
         left: dimensions of the first operand.
         right: of the second.

@@ -293,7 +293,7 @@ class IpuProgram:
         return [_own(array) if return_numpy else _dense(array) for array in arrays]
 
     def run_to_read(self, feed: Mapping[str, Any] | None, fetch_list: object) -> list[Array]:
-        """As :meth:`run`, without a copy: the arrays may be read-only, memory of the device."""
+        """As `run`, without a copy: the arrays may be read-only, memory of the device."""
         self._require_compiled()
         if self._recording is None:
             return self._run(feed, fetch_list)
@@ -325,7 +325,7 @@ class IpuProgram:
 
         Raises:
             BackendUnavailableError: the backend was reset.
-            OperandValueError, NumericalError: as for :meth:`run`.
+            OperandValueError, NumericalError: as for `run`.
         """
         assert self._seed is not None, "nothing was compiled"
         # Weights that a step changes are donated to it, so that runs of threads exclude each other.

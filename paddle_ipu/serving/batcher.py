@@ -157,7 +157,7 @@ class Batcher:
 
     @property
     def is_open(self) -> bool:
-        """True until :meth:`close` or :meth:`abandon`."""
+        """True until `close` or `abandon`."""
         return not self._closing
 
     def _start(self) -> None:

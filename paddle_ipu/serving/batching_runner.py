@@ -48,7 +48,7 @@ class BatchingRunner:
     with the process.
 
     Args:
-        model: what ``IpuCompiledProgram.compile`` returned, a predictor, a :class:`Model`, or a
+        model: what ``IpuCompiledProgram.compile`` returned, a predictor, a `Model`, or a
             function of a dict of arrays that returns one.
         micro_batch: rows that a function takes; a Model knows it.
         inputs: of a function: input name -> (shape of one row, dtype).
@@ -167,14 +167,14 @@ class BatchingRunner:
         """Has the outputs of some rows computed; the feed is copied.
 
         Args:
-            feed: as for :meth:`run`.
+            feed: as for `run`.
             timeout: seconds within which the model is to begin with them, else the Future has a
                 RequestTimeoutError; None for no limit.
             outputs: those wanted; all by default.
             block: wait where too many rows wait already; else raise QueueFullError.
 
         Returns:
-            A Future of what :meth:`run` returns. ``cancel()`` works until the model begins. Its
+            A Future of what `run` returns. ``cancel()`` works until the model begins. Its
             callbacks run in the runner's threads: they must neither take long nor wait for other
             requests.
 

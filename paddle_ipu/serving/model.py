@@ -84,7 +84,7 @@ class FunctionModel(Model):
     """A Python function as a model; it may write to the arrays that it returned before.
 
     Args:
-        function: as :meth:`Model.__call__`.
+        function: as `Model.__call__`.
         inputs: name -> (shape of one row, dtype).
         micro_batch: rows of a call.
     """

@@ -24,7 +24,7 @@ _NOT_IN_NUMPY = ("bfloat16",)
 
 
 class ProgramModel(Model):
-    """The steps of an :class:`~paddle_ipu.runtime.ipu_program.IpuProgram`, rows in and rows out.
+    """The steps of an `IpuProgram`, rows in and rows out.
 
     A call takes the rows of a whole step: micro-batch x replicas x batches_per_step.
 

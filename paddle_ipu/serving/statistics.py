@@ -39,7 +39,7 @@ class Statistics:
         latency: seconds from acceptance to answer below which 50, 90 and 99 % of the last 8192
             answers stayed; zeros before the first.
         latency_sum: seconds of all answers together.
-        latency_counts: answers in each bucket of :data:`BOUNDS`, and above them.
+        latency_counts: answers in each bucket of `BOUNDS`, and above them.
     """
 
     requests: int

@@ -487,7 +487,7 @@ class TrainingSession(Session):
     """Runs a program forward and backward and updates its weights.
 
     Arguments and their order are PopART's, but for the last; `optimizer` may also be a
-    :class:`PaddleOptimizer`, whose state tensors go by their variable names in ``readWeights`` and
+    `PaddleOptimizer`, whose state tensors go by their variable names in ``readWeights`` and
     ``writeWeights``.
     """
 

@@ -148,7 +148,7 @@ class ReportContents:
 
     Attributes:
         rtol, atol: an element agrees when ``|got - expected| <= atol + rtol * |expected|``; beyond
-            that it may be rounding (:mod:`~paddle_ipu.verification.rounding`).
+            that it may be rounding (`rounding`).
         steps: how often the program ran on either side.
         fetches: in the order of `fetch_list`.
         gradients: the raw gradient of every trained parameter, before clipping and decay.
@@ -157,7 +157,7 @@ class ReportContents:
         derivatives: every differentiable operand of every operator by itself, in the order of
             backward; filled where gradients differ though every operator agrees.
         notes: what was not compared, and why.
-        against: what the program is compared with, a key of :data:`SIDES`.
+        against: what the program is compared with, a key of `SIDES`.
         max_drift: beside another precision, the norm of an error may be this share of the norm.
         not_finite: where NaN and infinity come from, when a fetch, a gradient or a weight has one.
         findings: what may keep the loss from going down.

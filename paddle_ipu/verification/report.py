@@ -15,7 +15,7 @@ from paddle_ipu.verification.text import brief, text
 
 @dataclass
 class VerificationReport(ReportContents):
-    """What was compared, and what differs; its attributes are those of :class:`ReportContents`.
+    """What was compared, and what differs; its attributes are those of `ReportContents`.
 
     Where everything agrees the operators are compared when the page is first asked for.
     """
@@ -24,11 +24,11 @@ class VerificationReport(ReportContents):
         self._compare_operators: Callable[[], None] | None = None
 
     def postpone(self, compare_operators: Callable[[], None]) -> None:
-        """Keeps what fills :attr:`operators`, for the page."""
+        """Keeps what fills `operators`, for the page."""
         self._compare_operators = compare_operators
 
     def postponed(self) -> None:
-        """Fills :attr:`operators` if that was put off."""
+        """Fills `operators` if that was put off."""
         compare_operators, self._compare_operators = self._compare_operators, None
         if compare_operators is not None:
             compare_operators()
@@ -54,5 +54,5 @@ class VerificationReport(ReportContents):
         return page(self)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes :meth:`to_html` to a file."""
+        """Writes `to_html` to a file."""
         Path(path).write_text(self.to_html(), encoding="utf-8")

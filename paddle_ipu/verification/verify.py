@@ -116,10 +116,11 @@ def verify(
         ipu_strategy: how to compile; where None, one micro-batch of the feed's rows, training
             exactly when the program has an optimizer.
         steps: how often to run.
-        rtol, atol: elements agree when ``|got - expected| <= atol + rtol * |expected|``; integers
-            must be equal. What is beyond is *rounding*, which is well, where Paddle's own kernels
-            move as far when the last bits of feeds and variables change
-            (:mod:`~paddle_ipu.verification.rounding` has the formula); else it differs.
+        rtol: elements agree when ``|got - expected| <= atol + rtol * |expected|``; integers must be
+            equal. What is beyond is *rounding*, which is well, where Paddle's own kernels move as
+            far when the last bits of feeds and variables change
+            (``paddle_ipu.verification.rounding`` has the formula); else it differs.
+        atol: see `rtol`.
         max_drift: beside another precision a tensor agrees when the norm of its error is at most
             this share of its norm.
         without_dropout: run both sides with dropout in test mode.
@@ -173,8 +174,8 @@ def fill(report: VerificationReport, case: Case, every_operator: bool) -> None:
 
     Args:
         report: has the tolerances, the number of steps and the other side, and takes the results.
-        case: of :func:`prepare`.
-        every_operator: as for :func:`verify`.
+        case: of `prepare`.
+        every_operator: as for `verify`.
     """
     with ipu_backend.last_program_stays():
         _verify(case, report, every_operator or report.against != "cpu")
@@ -192,7 +193,7 @@ def prepare(
     """Copies what is to be verified.
 
     Args:
-        program, feeds, fetch_list, scope, without_dropout: as for :func:`verify`.
+        program, feeds, fetch_list, scope, without_dropout: as for `verify`.
         strategy: its `ipu_strategy`.
         on_cpu: whether the other side is Paddle's CPU kernels.
 

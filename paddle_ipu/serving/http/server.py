@@ -89,7 +89,7 @@ class HttpServer:
         )
 
     def run(self, when_listening: Callable[[], None] = lambda: None) -> bool:
-        """Serves until SIGTERM, SIGINT, or :meth:`stop`; then takes no more and answers the rest.
+        """Serves until SIGTERM, SIGINT, or `stop`; then takes no more and answers the rest.
 
         Args:
             when_listening: called before the first request is answered.
@@ -107,7 +107,7 @@ class HttpServer:
         return all(ended) and not self._application.given_up
 
     def stop(self) -> None:
-        """Ends :meth:`run`, from any thread."""
+        """Ends `run`, from any thread."""
         self._server.should_exit = True
 
 
