@@ -1,4 +1,4 @@
-// The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention),
+// The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention, products with half partials),
 // and C functions for library.py (open oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
@@ -161,6 +161,29 @@ ffi::Error run_attention(ffi::ThreadPool pool, Numbers numbers, Array query, Arr
   return ran ? ffi::Error::Success() : ffi::Error::Internal("attention could not run");
 }
 
+ffi::Error run_half_product(ffi::ThreadPool pool, Numbers numbers, Array x, Array y, ffi::Result<Array> result) {
+  if (numbers.size() != kHalfProductNumbers) return ffi::Error::InvalidArgument("a product in half: no spec");
+  HalfProductSpec spec;
+  std::memcpy(&spec, numbers.begin(), sizeof spec);
+  const simd::Kernels* kernels = simd::kernels(spec.lanes);
+  if (kernels == nullptr) {
+    return ffi::Error::InvalidArgument("a product in half: vectors that this processor does not have");
+  }
+  const auto holds = [&](const Array& own, int64_t height, int64_t width) {
+    return static_cast<int64_t>(own.element_count()) == spec.batches * height * width;
+  };
+  if (!holds(x, spec.rows, spec.depth) || !holds(y, spec.depth, spec.columns) ||
+      !holds(*result, spec.rows, spec.columns)) {
+    return ffi::Error::InvalidArgument("a product in half: arrays that do not fit its spec");
+  }
+  const HalfProductBuffers buffers = {x.typed_data(), y.typed_data(), result->typed_data()};
+  const int64_t parts = kernels->half_product_parts(spec);
+  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
+  const bool ran = take_parts(pool, parts, threads,
+                              [kernels, spec, buffers](int64_t part) { kernels->half_product(spec, part, buffers); });
+  return ran ? ffi::Error::Success() : ffi::Error::Internal("a product in half could not run");
+}
+
 // Calls `run`, and gives XLA an error for what it raises.
 template <auto run>
 struct Guarded {
@@ -267,6 +290,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_attention, Guarded<run_attention>(),
                                   .Arg<Array>()
                                   .Arg<Array>()
                                   .OptionalArg<Array>()
+                                  .Ret<Array>());
+
+// How many numbers the spec of a product with half partials has.
+int paddle_ipu_half_product_numbers() { return kHalfProductNumbers; }
+
+// XLA's custom call: X and Y.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_half_product, Guarded<run_half_product>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<Array>()
                                   .Ret<Array>());
 
 }  // extern "C"

@@ -43,6 +43,12 @@ ATTENTION_TARGET = "paddle_ipu_attention"
 ATTENTION_NUMBERS = 30
 """How many int64 numbers an AttentionSpec is."""
 
+HALF_PRODUCT_TARGET = "paddle_ipu_half_product"
+"""The name under which XLA knows the kernel of simd/half_product.inc."""
+
+HALF_PRODUCT_NUMBERS = 8
+"""How many int64 numbers a HalfProductSpec is."""
+
 Array = np.ndarray[Any, Any]
 
 _FOLDER = Path(__file__).parent
@@ -274,6 +280,7 @@ def _opened() -> _Opened | str:
         return f"{path.name} cannot be loaded: {error}"
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
+    half_product = getattr(library, "paddle_ipu_half_product_numbers", None)
     training = getattr(library, "paddle_ipu_onednn_training", None)
     if (
         training is None
@@ -281,6 +288,8 @@ def _opened() -> _Opened | str:
         or numbers() != len(fields(Spec))
         or attention is None
         or attention() != ATTENTION_NUMBERS
+        or half_product is None
+        or half_product() != HALF_PRODUCT_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
@@ -295,6 +304,7 @@ def _opened() -> _Opened | str:
         _TARGET: library.paddle_ipu_onednn_convolution,
         TRAINING_TARGET: training,
         ATTENTION_TARGET: library.paddle_ipu_attention,
+        HALF_PRODUCT_TARGET: library.paddle_ipu_half_product,
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]

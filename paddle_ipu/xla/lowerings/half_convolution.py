@@ -82,7 +82,7 @@ def _backward(geometry: Geometry, operands: Pair, gradient: jax.Array) -> Pair:
     samples, channels = gradient.shape[:2]
     parts = gradient.reshape(samples, groups, channels // groups, -1).transpose(1, 0, 3, 2)
     parts = parts.reshape(groups, -1, channels // groups)
-    of_weights = summed_product(jnp.swapaxes(rows, 1, 2), parts)
+    of_weights = summed_product(rows, parts, x_turned=True)
     of_weights = of_weights.reshape(groups, -1, weights.shape[1], channels // groups)
     return of_x, of_weights.transpose(0, 3, 2, 1).reshape(weights.shape)
 

@@ -10,6 +10,8 @@ convolution's weights over samples and output positions.
 
 A sum of n terms of about the same size thus has a relative error of up to n / 16 half roundings of
 2**-11, and stops growing where a block is below half a place of it.
+
+The compiled kernel of ``simd/half_product.inc`` sums so; where it is not there, XLA does.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from paddle_ipu.xla.kernels import half_product
 from paddle_ipu.xla.precision import half
 
 Pair = tuple[jax.Array, jax.Array]
@@ -28,11 +31,38 @@ BLOCK = 16
 """Products whose float32 sum is added to the running sum before that is rounded."""
 
 
-def summed_product(x: jax.Array, y: jax.Array) -> jax.Array:
-    """``x [..., M, K] @ y [..., K, N]`` in float32, leading axes broadcast, without a derivative.
+def summed_product(
+    x: jax.Array, y: jax.Array, x_turned: bool = False, y_turned: bool = False
+) -> jax.Array:
+    """``X [..., M, K] @ Y [..., K, N]`` in float32, leading axes broadcast, without a derivative.
 
-    K is padded with zeros to whole blocks; a scan adds one block after the other.
+    Args:
+        x: float32, X, or with `x_turned` its transpose [..., K, M].
+        y: float32, Y, or with `y_turned` its transpose [..., N, K].
+        x_turned: see `x`.
+        y_turned: see `y`.
     """
+    if half_product.has_kernel() and 0 not in (*x.shape, *y.shape):
+        return _by_kernel(x, y, x_turned, y_turned)
+    x = jnp.swapaxes(x, -1, -2) if x_turned else x
+    return _by_scan(x, jnp.swapaxes(y, -1, -2) if y_turned else y)
+
+
+def _by_kernel(x: jax.Array, y: jax.Array, x_turned: bool, y_turned: bool) -> jax.Array:
+    """A product by the compiled kernel; matrices that all share one Y are one of more rows."""
+    leading = jnp.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    if y.ndim == 2 and not x_turned:
+        x = x.reshape(-1, x.shape[-1])
+    elif leading:
+        x = jnp.broadcast_to(x, (*leading, *x.shape[-2:]))
+        y = jnp.broadcast_to(y, (*leading, *y.shape[-2:]))
+    x, y = (array.reshape(-1, *array.shape[-2:]) for array in (x, y))
+    result = half_product.multiplied(x, y, x_turned, y_turned)
+    return result.reshape(*leading, -1, result.shape[-1])
+
+
+def _by_scan(x: jax.Array, y: jax.Array) -> jax.Array:
+    """A product by XLA: K is padded with zeros to whole blocks; a scan adds one after the other."""
     count = x.shape[-1]
     blocks = -(-count // BLOCK)
     rest = blocks * BLOCK - count
@@ -63,13 +93,13 @@ def matmul(x: jax.Array, y: jax.Array) -> jax.Array:
 
 def _matmul_backward(operands: Pair, gradient: jax.Array) -> Pair:
     x, y = operands
-    of_x = summed_product(gradient, jnp.swapaxes(y, -1, -2))
+    of_x = summed_product(gradient, y, y_turned=True)
     if y.ndim == 2:
         # The weights of a layer: one sum over all rows, whatever axes they are in.
-        rows = x.reshape(-1, x.shape[-1])
-        of_y = summed_product(rows.T, gradient.reshape(-1, gradient.shape[-1]))
+        rows, gradients = (array.reshape(-1, array.shape[-1]) for array in (x, gradient))
+        of_y = summed_product(rows, gradients, x_turned=True)
     else:
-        of_y = summed_product(jnp.swapaxes(x, -1, -2), gradient)
+        of_y = summed_product(x, gradient, x_turned=True)
     return _summed_to(of_x, x.shape), _summed_to(of_y, y.shape)
 
 

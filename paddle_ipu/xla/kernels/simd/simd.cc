@@ -22,7 +22,7 @@ struct Processor {
   Processor() {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return;
-    const bool fma = c & bit_FMA;
+    const bool fma = (c & bit_FMA) && (c & bit_F16C);
     unsigned kept, high;
     __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;

@@ -1,10 +1,11 @@
-// Kernels of our own: convolutions of 3 by 3, and attention. Their sources, *.inc, are written for
+// Kernels of our own: convolutions of 3 by 3, attention, and products with half partials. Their sources, *.inc, are written for
 // vectors of any length and compiled once for each set of instructions: avx2.cc, avx512.cc.
 
 #pragma once
 
 #include "plan.h"
 #include "simd/attention.h"
+#include "simd/half_product.h"
 
 #include <memory>
 
@@ -16,6 +17,9 @@ struct Kernels {
   // How many parts attention has, which are independent of each other; computes one of them.
   int64_t (*attention_parts)(const AttentionSpec& spec);
   void (*attend)(const AttentionSpec& spec, int64_t part, const AttentionBuffers& buffers);
+  // Likewise a product with half partials.
+  int64_t (*half_product_parts)(const HalfProductSpec& spec);
+  void (*half_product)(const HalfProductSpec& spec, int64_t part, const HalfProductBuffers& buffers);
 };
 
 // Floats of the processor's longest vectors for which there are kernels, 16 or 8, and that ONEDNN_MAX_CPU_ISA, which caps
