@@ -70,6 +70,7 @@ DIFFERENT: Mapping[str, str] = {
             "set_value_with_tensor",
             "set_value_with_tensor-from computed starts",
             "set_value_with_tensor-gradient with a new axis",
+            "set_value_with_tensor-new axes before and behind dropped ones",
             "set_value_with_tensor-new axis",
             "set_value_with_tensor-whole numbers and truth values",
         ),

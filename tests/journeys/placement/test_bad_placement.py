@@ -50,12 +50,12 @@ def _placed(*places: tuple[int, int] | None) -> Built:
             [(0, -1), None],
             False,
             r"Either all Ops must have their virtual graph ids set, or none must. 4 operator\(s\) "
-            rf"stand outside of every ipu_shard_guard: matmul at {HERE}:\d+; ",
+            rf"stand outside of every ipu_shard_guard: matmul at {HERE}:\d+ \(linear_\d+\); ",
         ),
         (
             [(0, -1), (2, -1)],
             False,
-            rf"matmul at {HERE}:\d+ has been assigned to an invalid virtual graph 2. numIPUs = 2. "
+            rf"matmul at {HERE}:\d+ \(linear_\d+\) has been assigned to an invalid virtual graph 2. numIPUs = 2. "
             "Raise num_ipus or lower the guard's index",
         ),
         (
@@ -74,7 +74,7 @@ def _placed(*places: tuple[int, int] | None) -> Built:
             [(0, 0), (1, 0)],
             True,
             "Ops have the same pipeline stage 0, but different virtual graph ids 0 and 1 "
-            rf"\(matmul at {HERE}:\d+\). Give each stage one IPU",
+            rf"\(matmul at {HERE}:\d+ \(linear_\d+\)\). Give each stage one IPU",
         ),
         (
             [(0, 1), (1, 0)],
