@@ -63,7 +63,7 @@ def _by_kernel(x: jax.Array, y: jax.Array, x_turned: bool, y_turned: bool) -> ja
 
 def _by_scan(x: jax.Array, y: jax.Array) -> jax.Array:
     """A product by XLA: K is padded with zeros to whole blocks; a scan adds one after the other."""
-    count = x.shape[-1]
+    count, shape = x.shape[-1], jax.eval_shape(jnp.matmul, x, y).shape
     blocks = -(-count // BLOCK)
     rest = blocks * BLOCK - count
     x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, rest)])
@@ -74,7 +74,6 @@ def _by_scan(x: jax.Array, y: jax.Array) -> jax.Array:
     def add(total: jax.Array, block: Pair) -> tuple[jax.Array, None]:
         return half.to_float16(total + jnp.matmul(*block)), None
 
-    shape = jax.eval_shape(jnp.matmul, x[0], y[0]).shape
     return lax.scan(add, jnp.zeros(shape, jnp.float32), (x, y))[0]
 
 

@@ -55,8 +55,8 @@ def _placed(*places: tuple[int, int] | None) -> Built:
         (
             [(0, -1), (2, -1)],
             False,
-            rf"matmul at {HERE}:\d+ \(linear_\d+\) has been assigned to an invalid virtual graph 2. numIPUs = 2. "
-            "Raise num_ipus or lower the guard's index",
+            rf"matmul at {HERE}:\d+ \(linear_\d+\) has been assigned to an invalid virtual graph "
+            "2. numIPUs = 2. Raise num_ipus or lower the guard's index",
         ),
         (
             [(0, 0), (1, -1)],
