@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paddle_ipu.activation.plugin import activate, deactivate, is_active
     from paddle_ipu.compiler.custom_ops import register_custom_op
     from paddle_ipu.compiler.onnx_export import export
+    from paddle_ipu.compiler.predictions import plan, report
     from paddle_ipu.compiler.progress import CompileBar
     from paddle_ipu.verification.verify import verify
 
@@ -28,8 +29,10 @@ __all__ = [
     "errors",
     "export",
     "is_active",
+    "plan",
     "popart",
     "register_custom_op",
+    "report",
     "serving",
     "verify",
 ]
@@ -41,8 +44,10 @@ _PUBLIC_NAMES = {
     "errors": "paddle_ipu.errors",
     "export": "paddle_ipu.compiler.onnx_export:export",
     "is_active": "paddle_ipu.activation.plugin:is_active",
+    "plan": "paddle_ipu.compiler.predictions:plan",
     "popart": "paddle_ipu.popart",
     "register_custom_op": "paddle_ipu.compiler.custom_ops:register_custom_op",
+    "report": "paddle_ipu.compiler.predictions:report",
     "serving": "paddle_ipu.serving",
     "verify": "paddle_ipu.verification.verify:verify",
 }

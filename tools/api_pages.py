@@ -30,6 +30,10 @@ each described in [options.md](../options.md); `paddle.static.IpuCompiledProgram
 program. `IpuStrategy` is Paddle's own class; what it asks is the first class below.
 """
 
+_PREDICTIONS = """\
+What [`paddle_ipu.report` and `paddle_ipu.plan`](paddle_ipu.md) give back. How to read them is in
+[notebooks.md](../notebooks.md), how the numbers are made in [ipu_model.md](../ipu_model.md).
+"""
 _VERIFICATION = """\
 What [`paddle_ipu.verify`](paddle_ipu.md) gives back, and what `paddle-ipu check` asks. How to read
 a report is in [diverging.md](../diverging.md), what is asked of a program in
@@ -100,6 +104,16 @@ def verification_page() -> str:
         "paddle_ipu.verification.porting.Finding",
     ]
     return _page("Verification", _VERIFICATION, entries)
+
+
+def predictions_page() -> str:
+    """docs/api/predictions.md: what reports and plans are."""
+    entries = [
+        "paddle_ipu.cost_model.report.predicted_report.PredictedReport",
+        "paddle_ipu.compiler.strategy_plan.StrategyPlan",
+        "paddle_ipu.compiler.proposals.Proposal",
+    ]
+    return _page("Predictions", _PREDICTIONS, entries)
 
 
 def serving_page() -> str:
@@ -201,6 +215,7 @@ API_PAGES: dict[str, tuple[str, Callable[[], str]]] = {
         paddle_ipu_page,
         programs_page,
         verification_page,
+        predictions_page,
         serving_page,
         errors_page,
         popdist_page,

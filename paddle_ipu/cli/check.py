@@ -17,8 +17,9 @@ from paddle_ipu.cli.scripts import (
     attempt,
     run_script,
 )
-from paddle_ipu.cli.targets import add_target, is_script, saved_program
+from paddle_ipu.cli.targets import add_target, is_script
 from paddle_ipu.dialect.value_names import name_of
+from paddle_ipu.frontend.saved_model import saved_program
 
 if TYPE_CHECKING:
     from paddle.static import Program

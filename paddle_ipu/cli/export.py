@@ -7,8 +7,9 @@ import contextlib
 import sys
 
 from paddle_ipu.cli.scripts import UNREADABLE
-from paddle_ipu.cli.targets import ExistingModel, prefix_of
+from paddle_ipu.cli.targets import ExistingModel
 from paddle_ipu.errors import ModelFileError, PaddleIpuError, popart_exception
+from paddle_ipu.frontend.saved_model import prefix_of
 
 NAME = "export"
 SUMMARY = "write a saved Paddle model as ONNX, for paddle_ipu.popart or any ONNX runtime"

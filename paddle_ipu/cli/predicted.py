@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import paddle_ipu
@@ -22,44 +20,19 @@ from paddle_ipu.cli.scripts import (
     attempt,
     run_script,
 )
-from paddle_ipu.cli.targets import WRONG_ARGUMENTS, add_target, is_script, saved_program
-from paddle_ipu.compiler.machine_choice import ipus_of
-from paddle_ipu.compiler.predicted_program import predicted_program
-from paddle_ipu.compiler.source import Source
-from paddle_ipu.cost_model.choice import choose_machine
-from paddle_ipu.cost_model.machines import MACHINES, Machine
-from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cli.targets import WRONG_ARGUMENTS, add_target, is_script
+from paddle_ipu.compiler.prediction_target import (
+    PredictionTarget,
+    prediction_target,
+    target_of_model,
+)
+from paddle_ipu.cost_model.machines import MACHINES
 from paddle_ipu.errors import MeasurementError, OutOfMemoryException
-from paddle_ipu.options.strategy import Strategy
-from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
-from paddle_ipu.passes.pass_base import Pass
+from paddle_ipu.frontend.saved_model import saved_program
 from paddle_ipu.runtime.measured import Measurement
 
 if TYPE_CHECKING:
-    from paddle.static import Program as StaticProgram
-    from paddle.static import Variable
-
-    from paddle_ipu.frontend.saved_model import SavedProgram
     from paddle_ipu.runtime.ipu_program import IpuProgram
-
-
-@dataclass(frozen=True)
-class Target:
-    """A program with the machine that it is predicted for.
-
-    Attributes:
-        program: for the predictor.
-        machine: that it is predicted for.
-        source: what the program was translated from.
-        machine_name: of the machine, as ``ipu_machine`` takes it.
-        measured: its runs in this process, where they were measured.
-    """
-
-    program: Program
-    machine: Machine
-    source: Source
-    machine_name: str
-    measured: Measurement | None = None
 
 
 def add_predicted_target(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +52,7 @@ def add_predicted_target(parser: argparse.ArgumentParser) -> None:
     add("--rows", type=positive, metavar="N", help="rows of a model's micro-batch; 1")
 
 
-def predicted_target(arguments: argparse.Namespace) -> Target | int:
+def predicted_target(arguments: argparse.Namespace) -> PredictionTarget | int:
     """The program and machine that the arguments name, or an exit code after a message."""
     if arguments.machines:
         return _print_machines(arguments.json)
@@ -163,22 +136,6 @@ def _contradiction(arguments: argparse.Namespace, of_script: bool, is_measured: 
     return ""
 
 
-def _target(
-    arguments: argparse.Namespace,
-    program: StaticProgram | SavedProgram,
-    strategy: Strategy,
-    feeds: Sequence[str | Variable],
-    fetches: Sequence[str | Variable],
-    first_passes: Sequence[Pass] | None = None,
-) -> Target:
-    values = strategy._ipu_strategy.snapshot()
-    tiles = int(values["tiles_per_ipu"]) if "tiles_per_ipu" in values.explicit else None
-    name = arguments.machine or str(values["ipu_machine"])
-    choice = choose_machine(name, ipus_of(values), tiles, os.environ)
-    predicted = predicted_program(program, strategy, feeds, fetches, first_passes)
-    return Target(predicted, choice.machine, Source(program, values, feeds, fetches), choice.name)
-
-
 class _FirstCompiled(ScriptHooks):
     """Predicts the first program that a script compiles, and ends the script.
 
@@ -197,7 +154,7 @@ class _FirstCompiled(ScriptHooks):
     def __init__(self, arguments: argparse.Namespace, steps: int | None) -> None:
         self._arguments = arguments
         self._steps = steps
-        self.target: Target | None = None
+        self.target: PredictionTarget | None = None
         self.compiled: IpuProgram | None = None
         self.measuring = contextlib.ExitStack()
         self.measurement: Measurement | None = None
@@ -208,12 +165,12 @@ class _FirstCompiled(ScriptHooks):
         if self.target is not None:
             return compilation.proceed()
         source = compilation.source
-        self.target = _target(
-            self._arguments,
+        self.target = prediction_target(
             source._program,
             source._ipu_strategy,
             compilation.feeds,
             compilation.fetches,
+            machine=self._arguments.machine,
         )
         if self._steps is None:
             raise ScriptEnd
@@ -238,7 +195,7 @@ class _FirstCompiled(ScriptHooks):
         return results
 
 
-def _of_script(arguments: argparse.Namespace, hooks: _FirstCompiled) -> Target | None:
+def _of_script(arguments: argparse.Namespace, hooks: _FirstCompiled) -> PredictionTarget | None:
     """The first program that a script compiles.
 
     Args:
@@ -267,7 +224,7 @@ def _of_script(arguments: argparse.Namespace, hooks: _FirstCompiled) -> Target |
     return None if hooks.target is None else replace(hooks.target, measured=hooks.measurement)
 
 
-def _of_model(arguments: argparse.Namespace) -> Target | None:
+def _of_model(arguments: argparse.Namespace) -> PredictionTarget | None:
     import paddle
 
     paddle_ipu.activate()
@@ -275,7 +232,4 @@ def _of_model(arguments: argparse.Namespace) -> Target | None:
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(is_training=False, micro_batch_size=arguments.rows or 1)
     strategy.set_precision_config(enable_fp16=arguments.fp16)
-    feeds = list(program.feed_names)
-    fetches = [str(target.name) for target in program.fetch_targets]
-    checked = (CheckMicroBatch("--rows", " and save the model again"),)
-    return _target(arguments, program, strategy, feeds, fetches, checked)
+    return target_of_model(program, strategy, machine=arguments.machine, rows_option="--rows")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
-from paddle_ipu.cost_model.report.contents import Report, make_report
+from paddle_ipu.compiler.predictions import report_of
+from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.directory import (
     FORMS,
     JSON,
     PAGE,
     TRACE,
-    text_of,
     write_directory,
     write_form,
 )
@@ -71,17 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     target = predicted_target(arguments)
     if isinstance(target, int):
         return target
-    measured = None if target.measured is None else target.measured.as_json()
-    name = Path(arguments.target).name
-    report = make_report(target.program, target.machine, name=name, measured=measured)
-    code = 0 if report.prediction.memory.fits else 1
-    if not _written(report, arguments):
+    report = report_of(target, Path(arguments.target).name)
+    code = 0 if report.fits else 1
+    if not _written(report.contents, arguments):
         return 2
     for form, name in _FILES:
         if getattr(arguments, name) == "-":
-            print(FORMS[form](report), end="")
+            print(FORMS[form](report.contents), end="")
             return code
-    print(text_of(report))
+    print(report)
     if target.measured is not None:
         print(f"\n{target.measured}")
     return code

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import paddle_ipu
 from paddle_ipu.cli.numbers import number, positive
 from paddle_ipu.cli.scripts import UNREADABLE
-from paddle_ipu.cli.targets import ExistingModel, prefix_of
+from paddle_ipu.cli.targets import ExistingModel
 from paddle_ipu.errors import PaddleIpuError
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def load(target: str, micro_batch: int, half: bool) -> IpuPredictor:
     from paddle_ipu.inference.predictor import IpuPredictor
     from paddle_ipu.inference.settings import IpuSettings
 
-    files = saved_model.locate(prefix_of(target), is_folder=Path(target).is_dir())
+    files = saved_model.locate(saved_model.prefix_of(target), is_folder=Path(target).is_dir())
     settings = IpuSettings(enabled=True)
     settings.set({"ipu_micro_batch_size": micro_batch, "ipu_enable_fp16": half}, "paddle-ipu serve")
     return IpuPredictor(Model(files, settings.strategy()))

@@ -184,7 +184,7 @@ def _require_file(parser: argparse.ArgumentParser, path: str, option: str | None
 
 def _require_model(parser: argparse.ArgumentParser, target: str) -> None:
     try:
-        files = saved_model.locate(prefix_of(target))
+        files = saved_model.locate(saved_model.prefix_of(target))
         if isinstance(files.parameters, Path) and not files.parameters.exists():
             # A program without parameters has no such file, which only reading it tells.
             saved_model.read(files)
@@ -200,18 +200,3 @@ def _refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 def is_script(target: str) -> bool:
     """Whether a target is a script; else it is a model."""
     return target.endswith(".py")
-
-
-def prefix_of(target: str) -> Path:
-    """A model's path without suffix, or its folder, from one of its files or that path itself."""
-    path = Path(target)
-    return path.with_suffix("") if path.suffix in (".pdmodel", ".json", ".pdiparams") else path
-
-
-def saved_program(target: str) -> saved_model.SavedProgram:
-    """The program of a saved model: a prefix, one of its files, or a folder.
-
-    Raises:
-        ModelFileError: it is missing or damaged.
-    """
-    return saved_model.read(saved_model.locate(prefix_of(target))).program()

@@ -14,8 +14,9 @@ import paddle_ipu
 from paddle_ipu.cli.numbers import not_negative, positive
 from paddle_ipu.cli.recorded_runs import VerifyOptions, verify_script
 from paddle_ipu.cli.scripts import attempt
-from paddle_ipu.cli.targets import ExistingFile, add_target, is_script, prefix_of
+from paddle_ipu.cli.targets import ExistingFile, add_target, is_script
 from paddle_ipu.errors import NotSupported
+from paddle_ipu.frontend.saved_model import prefix_of
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.verification.report import VerificationReport
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.progress import Percent, progress_of
-from paddle_ipu.compiler.source import Source
+from paddle_ipu.compiler.source import Source, kind_of, strategy_or_new
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.process_changes import collection_put_off
@@ -55,15 +55,10 @@ class IpuCompiledProgram:
         self._scope = paddle.static.global_scope() if scope is None else scope
         if not hasattr(self._scope, "find_var"):
             raise InvalidProgramError(
-                f"IpuCompiledProgram: scope must be a paddle.static.Scope, got {_kind(scope)}. "
+                f"IpuCompiledProgram: scope must be a paddle.static.Scope, got {kind_of(scope)}. "
                 "Leave it out for the global scope."
             )
-        self._ipu_strategy = paddle.static.IpuStrategy() if ipu_strategy is None else ipu_strategy
-        if not hasattr(self._ipu_strategy, "_ipu_strategy"):
-            raise InvalidProgramError(
-                f"IpuCompiledProgram: ipu_strategy must be a paddle.static.IpuStrategy, got "
-                f"{_kind(ipu_strategy)}. Leave it out for one with default options."
-            )
+        self._ipu_strategy = strategy_or_new(ipu_strategy, "IpuCompiledProgram")
         self._backend = IpuBackend(self._ipu_strategy._ipu_strategy)
         self._first_passes: Sequence[Pass] | None = None
 
@@ -149,7 +144,3 @@ class IpuCompiledProgram:
         from paddle_ipu.compiler.compilation import compiled_for_ipu
 
         return compiled_for_ipu(source, self._scope, self._backend, progress, cache, early)
-
-
-def _kind(given: object) -> str:
-    return f"{type(given).__name__} ({given!r})"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paddle_ipu.compiler.paddle_modes import static_mode
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.machines import Machine
@@ -17,7 +18,7 @@ from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan
 from paddle_ipu.cost_model.prediction import predict
 from paddle_ipu.cost_model.program import Program
-from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls
+from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls, strategy_text
 from paddle_ipu.errors import PaddleIpuError, popart_exception
 from paddle_ipu.options.strategy import check_consistent
 
@@ -28,12 +29,33 @@ _MOST_TRANSLATED = 32
 """How often a program is translated at most."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Proposal:
     """A strategy that ``compile`` takes, by the calls that make it, and its prediction."""
 
     candidate: Candidate
     calls: Sequence[Call]
+
+    @property
+    def throughput(self) -> float:
+        """Rows a second, all replicas together."""
+        return self.candidate.prediction.cycles.throughput
+
+    def strategy(self) -> paddle.static.IpuStrategy:
+        """A new ``IpuStrategy`` with its options, which ``to_static`` layers do not run with."""
+        with static_mode():
+            return _strategy_of(self.calls)
+
+    def __str__(self) -> str:
+        return strategy_text(self.calls)
+
+    def __repr__(self) -> str:
+        program = self.candidate.prediction.program
+        return (
+            f"<Proposal: {self.throughput:,.0f} rows/s with {program.settings.replicas} replica(s) "
+            f"of {program.settings.ipus // program.settings.replicas} IPU(s), "
+            f"{program.rows} row(s) a micro-batch>"
+        )
 
 
 @dataclass(frozen=True)
@@ -55,15 +77,12 @@ class Proposals:
 def proposals(
     source: Source, made: Plan, machine: Machine, *, most: int, machine_name: str
 ) -> Proposals:
-    """The fastest candidates of a plan that ``compile`` takes.
+    """The fastest candidates of a plan that ``compile`` takes; in static mode.
 
     Args:
         most: how many.
         machine_name: what ``ipu_machine`` takes for the machine.
     """
-    import paddle
-
-    paddle.enable_static()
     pricing = Pricing(machine.processor)
     translation = _Translation(source)
     found: list[Proposal] = []
@@ -108,7 +127,7 @@ class _Translation:
     """
 
     def __init__(self, source: Source) -> None:
-        self.fresh = _new_strategy()._ipu_strategy.snapshot()
+        self.fresh = _strategy_of(())._ipu_strategy.snapshot()
         self.count = 0
         self._source = source
         self._unplaced: dict[tuple[int, float, str], Program] = {}
@@ -120,9 +139,7 @@ class _Translation:
         Raises:
             PaddleIpuError, popart_exception: it would refuse it.
         """
-        strategy = _new_strategy()
-        for call in calls:
-            call.on(strategy)
+        strategy = _strategy_of(calls)
         check_consistent(strategy._ipu_strategy.snapshot())
         planned = candidate.prediction.program
         if planned.rows in self._refused:
@@ -150,7 +167,11 @@ class _Translation:
             raise
 
 
-def _new_strategy() -> paddle.static.IpuStrategy:
+def _strategy_of(calls: Sequence[Call]) -> paddle.static.IpuStrategy:
+    """A new strategy with those calls made."""
     import paddle
 
-    return paddle.static.IpuStrategy()
+    strategy = paddle.static.IpuStrategy()
+    for call in calls:
+        call.on(strategy)
+    return strategy

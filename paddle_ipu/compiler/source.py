@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paddle_ipu.errors import InvalidProgramError
+
 if TYPE_CHECKING:
     import paddle
 
@@ -33,3 +35,32 @@ class Source:
     feeds: Sequence[Any]
     fetches: Sequence[Any]
     first_passes: Sequence[Pass] | None = None
+
+
+def strategy_or_new(
+    given: paddle.static.IpuStrategy | None, caller: str
+) -> paddle.static.IpuStrategy:
+    """The strategy that was given, or one with default options.
+
+    Args:
+        given: what the user gave.
+        caller: whom the user called, for the message.
+
+    Raises:
+        InvalidProgramError: it is no strategy.
+    """
+    import paddle
+
+    if given is None:
+        return paddle.static.IpuStrategy()
+    if not hasattr(given, "_ipu_strategy"):
+        raise InvalidProgramError(
+            f"{caller}: ipu_strategy must be a paddle.static.IpuStrategy, got {kind_of(given)}. "
+            "Leave it out for one with default options."
+        )
+    return given
+
+
+def kind_of(given: object) -> str:
+    """What was given, for messages: its type and how it looks."""
+    return f"{type(given).__name__} ({given!r})"

@@ -193,6 +193,21 @@ class SavedModel:
         return SavedProgram(self.files.where, self.description, reason, names)
 
 
+def prefix_of(path: str | os.PathLike[str]) -> Path:
+    """A model's path without suffix, or its folder, from one of its files or that path itself."""
+    found = Path(path)
+    return found.with_suffix("") if found.suffix in _SUFFIXES else found
+
+
+def saved_program(path: str | os.PathLike[str]) -> SavedProgram:
+    """The program of a saved model: a prefix, one of its files, or a folder.
+
+    Raises:
+        ModelFileError: it is missing or damaged.
+    """
+    return read(locate(prefix_of(path))).program()
+
+
 def locate(
     path_prefix: str | os.PathLike[str] | None,
     model_filename: str | bytes | None = None,

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 from paddle_ipu.cost_model.report.as_json import report_as_json
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.page import page
-from paddle_ipu.cost_model.report.terminal import summary
+from paddle_ipu.cost_model.report.terminal import printable, summary
 from paddle_ipu.cost_model.report.trace import trace_as_json
 from paddle_ipu.errors import ReportError
 
 PAGE, JSON, TRACE, SUMMARY = "report.html", "report.json", "trace.json", "summary.txt"
 
 
-# Names come from programs and models: no terminal is to obey them.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-
-
 def text_of(report: Report) -> str:
     """The summary for a terminal."""
-    text = summary(report.prediction, report.advice, report.insights)
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return printable(summary(report.prediction, report.advice, report.insights))
 
 
 def page_of(report: Report) -> str:

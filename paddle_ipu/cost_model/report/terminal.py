@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from paddle_ipu.cost_model.advice import Advice
 from paddle_ipu.cost_model.insights import Insight
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
-from paddle_ipu.dialect.layers import folded
+from paddle_ipu.cost_model.report.costliest import costliest_operators
 
 _OPERATORS = 10
+_OPERATORS_IN_SHORT = 5
 _TENSORS = 5
 _WIDTH = 24
+
+# Names come from programs and models: no terminal is to obey them.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """A text with its control characters, line feeds excepted, written out."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def summary(
     prediction: Prediction, advice: Sequence[Advice] = (), insights: Sequence[Insight] = ()
 ) -> str:
     """Machine, throughput, pipeline, memory, the costliest operators and what would help."""
-    lines = [*_head(prediction), "", *_pipeline(prediction), "", *_memory(prediction)]
-    lines += ["", *_operators(prediction)]
+    lines = [*headline(prediction), "", *_pipeline(prediction), "", *_memory(prediction)]
+    lines += ["", *_operators(prediction, _OPERATORS)]
     if advice:
         lines += ["", "what would save memory on that IPU, by IpuStrategy.set_options:"]
         lines += [
@@ -39,7 +49,14 @@ def summary(
     return "\n".join(lines)
 
 
-def _head(prediction: Prediction) -> list[str]:
+def short_summary(prediction: Prediction) -> str:
+    """What a prompt shows: machine, throughput, the fullest tiles, the costliest operators."""
+    lines = [*headline(prediction), "", *_tiles(prediction)]
+    return "\n".join([*lines, "", *_operators(prediction, _OPERATORS_IN_SHORT)])
+
+
+def headline(prediction: Prediction) -> list[str]:
+    """Lines with the machine, rows a second, and what of the program has no price."""
     program, machine, cycles = prediction.program, prediction.machine, prediction.cycles
     settings = program.settings
     processor = machine.processor
@@ -104,7 +121,7 @@ def _pipeline(prediction: Prediction) -> list[str]:
     return lines
 
 
-def _memory(prediction: Prediction) -> list[str]:
+def _tiles(prediction: Prediction) -> list[str]:
     lines = ["memory of the fullest tile of each IPU"]
     for ipu in prediction.memory.ipus:
         share = ipu.per_tile / ipu.tile_capacity
@@ -115,6 +132,11 @@ def _memory(prediction: Prediction) -> list[str]:
             f"  IPU {ipu.ipu:<3} {bar} {share:>6.1%}  {size(ipu.per_tile):>7} of "
             f"{size(ipu.tile_capacity)}{state}"
         )
+    return lines
+
+
+def _memory(prediction: Prediction) -> list[str]:
+    lines = _tiles(prediction)
     worst = prediction.memory.worst
     total = sum(worst.categories.values()) or 1
     lines.append(f"IPU {worst.ipu} at its peak:")
@@ -135,18 +157,8 @@ def _memory(prediction: Prediction) -> list[str]:
     return lines
 
 
-def _operators(prediction: Prediction) -> list[str]:
-    rows = prediction.cycles.operators
-    total = sum(row.forward + row.backward for row in rows) or 1.0
+def _operators(prediction: Prediction, most: int) -> list[str]:
     lines = ["operators that take longest (both directions, all IPUs)"]
-    merged: dict[tuple[str, str], tuple[float, int]] = {}
-    for row in rows:
-        origin = row.origin._replace(layer=folded(row.origin.layer))
-        key = origin.name(row.op_type), origin.where
-        cycles, count = merged.get(key, (0.0, 0))
-        merged[key] = (cycles + row.forward + row.backward, count + row.count)
-    for (name, where), (cycles, count) in sorted(merged.items(), key=lambda i: -i[1][0])[
-        :_OPERATORS
-    ]:
-        lines.append(f"  {cycles / total:>6.1%}  {count:>4} x {name:<20} {where}")
+    for row in costliest_operators(prediction, most):
+        lines.append(f"  {row.share:>6.1%}  {row.count:>4} x {row.name:<20} {row.where}")
     return lines

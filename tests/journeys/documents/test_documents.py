@@ -29,6 +29,7 @@ GUIDES = (
     "docs/dynamic_to_static.md",
     "docs/inference.md",
     "docs/serving.md",
+    "docs/notebooks.md",
 )
 DOCUMENTS = (*FIRST_READ, *(pytest.param(page, marks=pytest.mark.thorough) for page in GUIDES))
 

@@ -1,0 +1,126 @@
+"""``paddle_ipu.report`` and ``paddle_ipu.plan``; the commands of these names share them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from paddle_ipu.compiler.paddle_modes import static_mode
+from paddle_ipu.compiler.prediction_target import PredictionTarget, target_of
+from paddle_ipu.compiler.proposals import proposals
+from paddle_ipu.compiler.strategy_plan import StrategyPlan
+from paddle_ipu.cost_model import plan as planner
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.predicted_report import PredictedReport
+from paddle_ipu.errors import OptionError
+
+if TYPE_CHECKING:
+    import paddle
+
+_PROPOSED = 8
+
+
+def report(
+    source: paddle.static.Program | str | os.PathLike[str],
+    feed_list: Sequence[Any] | None = None,
+    fetch_list: Sequence[Any] | None = None,
+    *,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
+    machine: str = "",
+    name: str = "",
+) -> PredictedReport:
+    """Predicts memory and speed of a program on an IPU machine: will it fit, how fast, and why.
+
+    Nothing is compiled or run, and no weight needs a value.
+
+    Args:
+        source: a static program, or the path of a saved model, which is read as data.
+        feed_list: names or variables that runs feed, as for ``compile``; those of a saved model by
+            default.
+        fetch_list: names or variables that runs fetch, as for ``compile``; those of a saved model
+            by default.
+        ipu_strategy: as for ``IpuCompiledProgram``; one with default options where None, for
+            inference where `source` is a path.
+        machine: one of ``paddle-ipu report --machines``, or ``ipu:FILE`` for one that a JSON file
+            describes. By default the strategy's, the environment's, or the smallest GC200 system.
+        name: what the report calls the program.
+
+    Returns:
+        The report: ``print`` it, browse ``report.save_html(path)``, or ask its attributes.
+
+    Raises:
+        ModelFileError: the saved model is missing or damaged.
+        NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
+            ``compile`` does; or an unknown machine, or one with too few IPUs or tiles.
+    """
+    with static_mode():
+        target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "report")
+    return report_of(target, name)
+
+
+def plan(
+    source: paddle.static.Program | str | os.PathLike[str],
+    feed_list: Sequence[Any] | None = None,
+    fetch_list: Sequence[Any] | None = None,
+    *,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
+    machine: str = "",
+    batch: int = 0,
+    candidates: int = planner.MOST,
+) -> StrategyPlan:
+    """Looks for the fastest strategy for a program that fits an IPU machine.
+
+    Nothing is compiled or run, and no weight needs a value. Options that a plan does not decide
+    stay as the strategy has them.
+
+    Args:
+        source: as for ``report``.
+        feed_list: as for ``report``.
+        fetch_list: as for ``report``.
+        ipu_strategy: as for ``report``; its rows of a weight update are those of the plan.
+        machine: as for ``report``.
+        batch: rows of a weight update; the strategy's own where 0. In inference rows at once of
+            all replicas; as many as are fastest where 0.
+        candidates: strategies that are tried at most.
+
+    Returns:
+        The plan: ``print`` it, or take ``plan.best.strategy()``.
+
+    Raises:
+        ModelFileError: the saved model is missing or damaged.
+        NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
+            ``compile`` does; or an unknown machine, or one with too few IPUs or tiles.
+    """
+    for option, got, least in (("batch", batch, 0), ("candidates", candidates, 1)):
+        if not isinstance(got, int) or got < least:
+            raise OptionError(f"plan: {option} is {got!r}, expected an integer from {least} on.")
+    with static_mode():
+        target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "plan")
+        return plan_of(target, batch=batch, candidates=candidates)
+
+
+def report_of(target: PredictionTarget, name: str = "") -> PredictedReport:
+    """The report about a target, which is called `name`."""
+    measured = None if target.measured is None else target.measured.as_json()
+    return PredictedReport(
+        make_report(target.program, target.machine, name=name, measured=measured)
+    )
+
+
+def plan_of(
+    target: PredictionTarget, *, batch: int = 0, candidates: int = planner.MOST
+) -> StrategyPlan:
+    """The plan for a target, in static mode; arguments as of ``plan``."""
+    begin = time.perf_counter()
+    for fewer in (False, True):
+        tried = planner.plan(
+            target.program, target.machine, batch=batch, most=candidates, fewer=fewer
+        )
+        proposed = proposals(
+            target.source, tried, target.machine, most=_PROPOSED, machine_name=target.machine_name
+        )
+        if proposed.proposals or not proposed.refused:
+            break
+    return StrategyPlan(target, tried, proposed, time.perf_counter() - begin)
