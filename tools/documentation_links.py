@@ -47,7 +47,7 @@ class Link:
 
 def links(markdown: str) -> Iterator[Link]:
     """The links of a page that lead to no other host, in no order; those in code are text."""
-    text = _without_code(markdown)
+    text = without_code(markdown)
     for pattern in (_INLINE, _DEFINED):
         for found in pattern.finditer(text):
             # A target may hold characters that look like code.
@@ -68,6 +68,12 @@ def anchors(markdown: str) -> set[str]:
         number = counted[anchor] = counted.get(anchor, -1) + 1
         found.add(f"{anchor}-{number}" if number else anchor)
     return found
+
+
+def title_of(markdown: str) -> str:
+    """The text of a page's first heading."""
+    heading = _HEADING.search(_blank(_COMMENT, _blank(_FENCE, markdown)))
+    return heading["title"] if heading else ""
 
 
 def resolved(page: str, target: str) -> str:
@@ -99,7 +105,7 @@ def broken_links(root: Path, page: str) -> list[str]:
     return wrong
 
 
-def _without_code(markdown: str) -> str:
+def without_code(markdown: str) -> str:
     """The text with code and comments blanked, every other character where it was."""
     return _blank(_CODE, _blank(_COMMENT, _blank(_FENCE, markdown)))
 

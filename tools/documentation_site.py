@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.documentation_links import links, resolved
+from tools.documentation_links import links, resolved, title_of, without_code
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -26,6 +26,9 @@ COPIES = "repository"
 """Folder of the site with files from outside docs/."""
 
 _LOG = logging.getLogger("mkdocs.plugins.site")
+
+# Ideographs, and the punctuation that goes with them.
+_CHINESE_BREAK = re.compile(r"(?<=[\u3001-\u9fff\uff01-\uff5e])\n(?=[\u3001-\u9fff\uff01-\uff5e])")
 
 # Links that readers follow load nothing: <a>, and <link> with another rel.
 _LOADS = re.compile(
@@ -84,6 +87,32 @@ def with_site_links(markdown: str, page: str) -> str:
     return markdown
 
 
+def with_titles(markdown: str, page: str, root: Path = ROOT) -> str:
+    """A page in which links called ``training.md`` have the title of that page for a text.
+
+    Args:
+        markdown: the page, its links as in the repository.
+        page: its path from the root.
+        root: the repository.
+    """
+    for link in sorted(links(markdown), key=lambda link: -link.start):
+        there = root / resolved(page, link.path)
+        before, name, rest = markdown[: link.start].rpartition("[")
+        text = rest.removesuffix("](")
+        if link.path and text.endswith(".md") and there.name == Path(text).name:
+            title = title_of(there.read_text(encoding="utf-8"))
+            markdown = f"{before}{name}{title}]({markdown[link.start :]}"
+    return markdown
+
+
+def with_joined_lines(markdown: str) -> str:
+    """A page without line breaks between Chinese characters, which browsers show as spaces."""
+    breaks = [found.start() for found in _CHINESE_BREAK.finditer(without_code(markdown))]
+    for start in reversed(breaks):
+        markdown = markdown[:start] + markdown[start + 1 :]
+    return markdown
+
+
 def loaded_from_elsewhere(text: str) -> list[str]:
     """What a page or a style sheet would have a browser load from another host."""
     loads = (next(group for group in found.groups() if group) for found in _LOADS.finditer(text))
@@ -101,8 +130,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Changes the links of a page."""
-    return with_site_links(markdown, repository_path(page.file.src_uri))
+    """Changes the links of a page, and the lines of a Chinese one."""
+    path = repository_path(page.file.src_uri)
+    markdown = with_site_links(with_titles(markdown, path), path)
+    return with_joined_lines(markdown) if page.file.name.endswith("_zh") else markdown
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

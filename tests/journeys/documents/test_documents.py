@@ -17,7 +17,7 @@ import pytest
 
 from tests.checkout import ROOT
 
-FIRST_READ = ("README.md", "docs/tutorial.md")
+FIRST_READ = ("README.md", "docs/index.md", "docs/tutorial.md")
 GUIDES = (
     "docs/first_steps.md",
     "docs/bert_data.md",

@@ -135,6 +135,20 @@ def test_links_lead_to_the_same_file_on_the_site(page: str, written: str, expect
     assert site.repository_path(site.site_path(page)) == page
 
 
+def test_a_link_called_by_its_file_has_the_title_on_the_site(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/b.md").write_text("<!-- # no -->\n# How `b` works\n")
+    page = "[docs/b.md](docs/b.md#c), [b.md](docs/b.md); [b](docs/b.md) `[b.md](docs/b.md)`"
+    title = "How `b` works"
+    expected = f"[{title}](docs/b.md#c), [{title}](docs/b.md); [b](docs/b.md) `[b.md](docs/b.md)`"
+    assert site.with_titles(page, "README.md", tmp_path) == expected
+
+
+def test_chinese_lines_are_joined_and_code_is_not() -> None:
+    page = "一，\n二 a\n三\n\n四\n- 五\n\n```\n六\n七\n```\n八"
+    assert site.with_joined_lines(page) == "一，二 a\n三\n\n四\n- 五\n\n```\n六\n七\n```\n八"
+
+
 @pytest.mark.parametrize(
     ("text", "loaded"),
     [
