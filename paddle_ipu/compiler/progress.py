@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from paddle_ipu.errors import OptionError
+from paddle_ipu.notebook.progress_line import ProgressLine, in_notebook
 
 BAR_OPTION = "PADDLE_IPU_PROGRESS_BAR"
 
@@ -92,21 +93,22 @@ def _bar_wanted(wanted: str) -> CompileBar | None:
     if wanted not in ("auto", "true", "false"):
         raise OptionError(
             f"{BAR_OPTION} is {wanted!r}; it takes 'true', 'false', or 'auto' for a bar on a "
-            f"terminal where compiling takes longer than {_PATIENCE:.0f} s"
+            f"terminal or in a notebook where compiling takes longer than {_PATIENCE:.0f} s"
         )
     if wanted == "true":
         return CompileBar()
-    return CompileBar(patience=_PATIENCE) if wanted == "auto" and sys.stderr.isatty() else None
+    is_followed = sys.stderr.isatty() or in_notebook()
+    return CompileBar(patience=_PATIENCE) if wanted == "auto" and is_followed else None
 
 
 class CompileBar:
     """A bar with the elapsed time, for ``compilation_progress_logger``.
 
-    On a terminal it is redrawn while the compilation goes on; elsewhere one line stands at the end:
-    ``[####...####] 100% Compilation Finished [Elapsed: 00:00:28.8]``.
+    On a terminal and in a notebook it is redrawn while the compilation goes on; elsewhere one line
+    stands at the end: ``[####...####] 100% Compilation Finished [Elapsed: 00:00:28.8]``.
 
     Args:
-        file: where it is written; standard error by default.
+        file: where it is written; by default the cell's output in a notebook, else standard error.
         patience: seconds before it appears; a compilation that is done by then shows nothing.
     """
 
@@ -115,6 +117,7 @@ class CompileBar:
         self._patience = patience
         self._begun = 0.0
         self._share = 0.0
+        self._line: ProgressLine | None = None
         self._ended = threading.Event()
         self._redrawing: threading.Thread | None = None
 
@@ -125,20 +128,21 @@ class CompileBar:
         if done >= total:
             self._stop()
             if time.perf_counter() - self._begun >= self._patience:
-                self._write(f"{self._bar()} Compilation Finished {self._elapsed()}\n")
+                self._draw("Compilation Finished", end="\n")
 
     def close(self) -> None:
         """Ends a bar whose compilation failed; what was drawn stays."""
         drawn = self._redrawing is not None
         self._stop()
         if drawn and time.perf_counter() - self._begun >= self._patience:
-            self._write(f"{self._bar()} Compilation Failed {self._elapsed()}\n")
+            self._draw("Compilation Failed", end="\n")
 
     def _begin(self) -> None:
         self._stop()
         self._begun, self._share = time.perf_counter(), 0.0
         self._ended = threading.Event()
-        if self._stream.isatty():
+        self._line = ProgressLine() if self._file is None and in_notebook() else None
+        if self._line is not None or self._stream.isatty():
             arguments = (self._ended,)
             self._redrawing = threading.Thread(target=self._redraw, args=arguments, daemon=True)
             self._redrawing.start()
@@ -152,17 +156,22 @@ class CompileBar:
     def _redraw(self, ended: threading.Event) -> None:
         waiting = self._patience
         while not ended.wait(waiting):
-            self._write(f"{self._bar()} {self._elapsed()}")
+            self._draw()
             waiting = _REDRAW
 
     @property
     def _stream(self) -> TextIO:
         return sys.stderr if self._file is None else self._file
 
-    def _write(self, text: str) -> None:
+    def _draw(self, state: str = "", end: str = "") -> None:
+        beside = f"{state} {self._elapsed()}".strip()
+        text = f"{self._bar()} {beside}"
+        if self._line is not None:
+            self._line.show(self._share, beside, text)
+            return
         stream = self._stream
         # On a terminal it goes over what was drawn before.
-        stream.write(f"\r{text}" if stream.isatty() else text)
+        stream.write(f"\r{text}{end}" if stream.isatty() else f"{text}{end}")
         stream.flush()
 
     def _bar(self) -> str:

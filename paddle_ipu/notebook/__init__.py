@@ -1,1 +1,1 @@
-"""What a notebook shows: tables and charts."""
+"""What a notebook shows: tables, charts, lines that change."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,87 @@ def test_the_environment_asks_for_a_bar(
     message = "PADDLE_IPU_PROGRESS_BAR is 'yes'; it takes 'true', 'false', or 'auto'"
     with pytest.raises(OptionError, match=message):
         progress_of({"compilation_progress_logger": None, "compilation_progress_total": 100})
+
+
+@dataclass
+class _Notebook:
+    """IPython as a kernel has it loaded; `shown` is what stands in the output, `drawn` all of it.
+
+    Attributes:
+        kernel: what ``get_ipython()`` has of that name; None in a terminal.
+    """
+
+    kernel: object
+    shown: list[dict[str, str]] = field(default_factory=list)
+    drawn: list[dict[str, str]] = field(default_factory=list)
+
+    def get_ipython(self) -> object:
+        return self
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> _Display:
+        assert raw and display_id
+        self.drawn.append(data)
+        self.shown.append(data)
+        return _Display(self, len(self.shown) - 1)
+
+
+@dataclass
+class _Display:
+    notebook: _Notebook
+    place: int
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.notebook.drawn.append(data)
+        self.notebook.shown[self.place] = data
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> _Notebook:
+    made = _Notebook(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", made)
+    monkeypatch.setitem(sys.modules, "IPython.display", made)
+    return made
+
+
+def test_in_a_notebook_one_line_is_redrawn(
+    notebook: _Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bar = CompileBar()
+    bar(0, 200)
+    bar(100, 200)
+    _wait_for(lambda: any('value="0.500"' in data["text/html"] for data in notebook.drawn))
+    bar(200, 200)
+    bar(0, 200)
+    bar.close()
+    finished, failed = notebook.shown
+    assert re.fullmatch(_LINE, finished["text/plain"] + "\n")
+    html = r'<progress max="1" value="1\.000"></progress> 100% Compilation Finished \[.*\]'
+    assert re.fullmatch(html, finished["text/html"])
+    assert "Compilation Failed" in failed["text/html"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_for_a_file_is_written_there_in_a_notebook_too(notebook: _Notebook) -> None:
+    out = io.StringIO()
+    compiler, y = _compiler(CompileBar(out))
+    compiler.compile(["x"], [y])
+    assert re.fullmatch(_LINE, out.getvalue())
+    assert not notebook.drawn
+
+
+@pytest.mark.parametrize("in_kernel", [True, False])
+def test_auto_is_a_bar_in_a_notebook_and_not_in_ipython_without_a_terminal(
+    notebook: _Notebook, monkeypatch: pytest.MonkeyPatch, in_kernel: bool
+) -> None:
+    monkeypatch.setenv("PADDLE_IPU_PROGRESS_BAR", "auto")
+    # As long as a test can wait.
+    monkeypatch.setattr("paddle_ipu.compiler.progress._PATIENCE", 0.0)
+    if not in_kernel:
+        notebook.kernel = None
+    compiler, y = _compiler(None)
+    compiler.compile(["x"], [y])
+    assert len(notebook.shown) == in_kernel
 
 
 def _wait_for(happened: Callable[[], bool]) -> None:
