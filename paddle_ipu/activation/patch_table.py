@@ -429,6 +429,13 @@ PATCHES: tuple[Patch, ...] = (
         required=False,
     ),
     *_replace(
+        "paddle.static",
+        "IpuStrategy._repr_html_",
+        strategy.represented_in_html,
+        "is missing; notebooks show the options that were set as a table",
+        required=False,
+    ),
+    *_replace(
         _CORE,
         "IpuBackend",
         ipu_backend.IpuBackend,

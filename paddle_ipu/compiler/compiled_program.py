@@ -13,7 +13,7 @@ from paddle_ipu.compiler.source import Source, kind_of, strategy_or_new
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs
 from paddle_ipu.options.process_changes import collection_put_off
-from paddle_ipu.options.strategy import check_consistent
+from paddle_ipu.options.strategy import check_consistent, represented_in_html
 from paddle_ipu.popart.onnx_ir_import import import_onnx_ir
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.fetches import flat
@@ -64,6 +64,9 @@ class IpuCompiledProgram:
 
     def __repr__(self) -> str:
         return f"<IpuCompiledProgram of {self._ipu_strategy!r}>"
+
+    def _repr_html_(self) -> str:
+        return represented_in_html(self._ipu_strategy, "IpuCompiledProgram")
 
     @classmethod
     def with_first_passes(

@@ -16,6 +16,7 @@ from paddle_ipu.inference.config import files_of
 from paddle_ipu.inference.model import Model
 from paddle_ipu.inference.settings import settings_of
 from paddle_ipu.inference.tensor import IpuTensor, view_of
+from paddle_ipu.notebook.html_table import html_table
 from paddle_ipu.operating_system import process_memory
 from paddle_ipu.runtime.feed_words import listed
 
@@ -54,6 +55,12 @@ class IpuPredictor:
             f"<IpuPredictor: inputs {', '.join(inputs) or '(none)'}, "
             f"outputs {', '.join(outputs) or '(none)'}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [("input", i.name, i.dtype, f"{list(i.shape)}") for i in self._model.inputs]
+        outputs = zip(self._outputs, self._model.output_dtypes, strict=True)
+        rows += [("output", name, dtype, "") for name, dtype in outputs]
+        return html_table(("", "name", "dtype", "shape"), rows, "IpuPredictor")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from paddle_ipu.errors import NotSupported, OptionError, meant
+from paddle_ipu.notebook.html_table import html_table
 from paddle_ipu.options.patterns import (
     DEFAULT_PATTERNS,
     MANDATORY_PATTERNS,
@@ -253,10 +254,30 @@ class CoreIpuStrategy:
 
 def represented(strategy: Strategy) -> str:
     """The ``repr`` of a ``paddle.static.IpuStrategy``: the options that a new one does not have."""
-    new = type(strategy)()._ipu_strategy._different()
+    return f"IpuStrategy({_assignments(_changed(strategy))})"
+
+
+def represented_in_html(strategy: Strategy, owner: str = "IpuStrategy") -> str:
+    """The same as a notebook shows it: a table that says what each of these options does.
+
+    Args:
+        owner: what has the strategy, for the caption.
+    """
+    rows = [
+        (name, repr(value), OPTIONS[name].meaning) for name, value in _changed(strategy).items()
+    ]
+    caption = owner if rows else f"{owner} with the options of a new IpuStrategy"
+    return html_table(("option", "value", "what it does"), rows, caption)
+
+
+def _changed(strategy: Strategy) -> dict[str, Stored]:
+    """The options that a new strategy does not have."""
+    kind = type(strategy)
+    # In dynamic mode a new strategy registers itself for layers of to_static; this one must not.
+    unregistered = type(kind.__name__, (kind,), {"register_patch": lambda self: None})
+    new = unregistered()._ipu_strategy._different()
     own = strategy._ipu_strategy._different()
-    changed = {n: own.get(n, OPTIONS[n].default) for n in OPTIONS if own.get(n) != new.get(n)}
-    return f"IpuStrategy({_assignments(changed)})"
+    return {n: own.get(n, OPTIONS[n].default) for n in OPTIONS if own.get(n) != new.get(n)}
 
 
 def _assignments(values: Mapping[str, Stored]) -> str:

@@ -26,6 +26,7 @@ from paddle_ipu.errors import (
     popart_runtime_error,
 )
 from paddle_ipu.instances import attachment
+from paddle_ipu.notebook.html_table import html_table
 from paddle_ipu.runtime import target_selection
 from paddle_ipu.runtime.feed_words import listed
 from paddle_ipu.runtime.feeds import Feed, converted, fitting
@@ -132,6 +133,12 @@ class IpuProgram:
             f"<IpuProgram: feeds {', '.join(feeds) or '(none)'} for each micro-batch, "
             f"fetches {', '.join(fetches) or '(none)'}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [("feed", n, f.declared, f"{list(f.shape)}") for n, f in self.feeds.items()]
+        rows += [("fetch", n, f.dtype, "") for n, f in self.fetches.items()]
+        head = ("", "name", "dtype", "shape for a micro-batch")
+        return html_table(head, rows, f"IpuProgram of {self.micro_batches} micro-batch(es) a run")
 
     @property
     def backend(self) -> IpuBackend:

@@ -162,6 +162,10 @@ def test_the_fetches_of_nested_lists_are_compiled_in_order() -> None:
     assert repr(program).startswith(
         "<IpuProgram: feeds x float32 [2] for each micro-batch, fetches "
     )
+    table = program._repr_html_()
+    assert "IpuProgram of 1 micro-batch(es) a run" in table
+    for cell in ("feed", "x", "float32", "[2]", "fetch", *program.fetches):
+        assert f">{cell}</td>" in table
     executor = paddle.static.Executor(paddle.CPUPlace())
     feed = {"x": np.array([1, 2], np.float32)}
     twice, thrice = executor.run(program, feed=feed, fetch_list=[[doubled], (tripled,)])

@@ -56,6 +56,14 @@ def test_a_predictor_shows_what_it_takes_and_gives(predictor: Any) -> None:
     )
     first, second = predictor.get_output_names()
     assert shown.endswith(f"outputs {first} float32, {second} int64>")
+    table = predictor._repr_html_()
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr>")[2:]]
+    assert rows == [
+        ["input", "x", "float32", "[-1, 3]"],
+        ["input", "shift", "int64", "[-1, 1]"],
+        ["output", first, "float32", ""],
+        ["output", second, "int64", ""],
+    ]
 
 
 def test_a_run_before_its_inputs(predictor: Any) -> None:

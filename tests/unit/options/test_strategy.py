@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddle_ipu.dygraph import registration
 from paddle_ipu.errors import NotSupported, OptionError
 from paddle_ipu.options import table
 from paddle_ipu.options.strategy import (
@@ -551,3 +553,27 @@ def test_a_strategy_shows_the_options_that_a_new_one_does_not_have() -> None:
     assert repr(CoreIpuStrategy()) == "CoreIpuStrategy()"
     shown = repr(paddle.static.IpuCompiledProgram(paddle.static.Program(), ipu_strategy=own))
     assert shown == f"<IpuCompiledProgram of {own!r}>"
+
+
+def test_a_notebook_shows_the_same_options_as_a_table() -> None:
+    own = paddle.static.IpuStrategy()
+    own.set_graph_config(num_ipus=2)
+    own.set_options({"ipu_machine": "pod4 & <b>"})
+    shown = own._repr_html_()
+    rows = re.findall(r"<tr><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td>", shown)
+    assert rows == [("num_ipus", "2"), ("ipu_machine", "&#x27;pod4 &amp; &lt;b&gt;&#x27;")]
+    assert html.escape(OPTIONS["num_ipus"].meaning) in shown
+    compiler = paddle.static.IpuCompiledProgram(paddle.static.Program(), ipu_strategy=own)
+    assert compiler._repr_html_() == shown.replace("IpuStrategy", "IpuCompiledProgram")
+    assert "with the options of a new" in paddle.static.IpuStrategy()._repr_html_()
+
+
+def test_showing_a_strategy_registers_none_for_layers() -> None:
+    assert paddle.in_dynamic_mode()
+    first, last = paddle.static.IpuStrategy(), paddle.static.IpuStrategy()
+    try:
+        assert registration.current() is last
+        assert "IpuStrategy" in repr(first) + first._repr_html_()
+        assert registration.current() is last
+    finally:
+        last.release_patch()
