@@ -1,7 +1,8 @@
-"""Times each way that the work of an inference program can go: oneDNN, a kernel of ours, XLA.
+"""Times each way that work can go: oneDNN, a kernel of ours, XLA.
 
 ``paddle_ipu/xla/kernels/ways.py`` has the rules that follow from it. The work is that of ResNet-50,
-BERT-Base, ViT-S/16 and a small LLaMA decoder; each way takes its turns in one process.
+BERT-Base, ViT-S/16 and a small LLaMA decoder in inference, and of a step of BERT-Base with half
+partials; each way takes its turns in one process.
 """
 
 from __future__ import annotations
@@ -63,7 +64,23 @@ class Attention:
     depth: int = 64
 
 
-Work = Product | Convolution | Attention
+@dataclass(frozen=True, slots=True)
+class HalfProduct:
+    """x [rows, depth] times [depth, columns] with half partials, or a gradient of one.
+
+    Attributes:
+        x_turned: whether x is given as [depth, rows], as for the gradient of weights.
+        y_turned: whether the other factor is [columns, depth], as for the gradient of the data.
+    """
+
+    rows: int
+    depth: int
+    columns: int
+    x_turned: bool = False
+    y_turned: bool = False
+
+
+Work = Product | Convolution | Attention | HalfProduct
 
 
 def works() -> dict[str, Work]:
@@ -92,6 +109,11 @@ def works() -> dict[str, Work]:
                 batch, size, narrow, 4 * narrow, 1
             )
         found[f"ResNet-50, batch {batch}: first, 7 x 7"] = Convolution(batch, 224, 3, 64, 7, 2)
+    head = "BERT-Base, 288 rows, half partials"
+    found[f"{head}: up"] = HalfProduct(288, 768, 3072)
+    found[f"{head}: down"] = HalfProduct(288, 3072, 768)
+    found[f"{head}: up, gradient of data"] = HalfProduct(288, 3072, 768, y_turned=True)
+    found[f"{head}: up, gradient of weights"] = HalfProduct(768, 288, 3072, x_turned=True)
     return found
 
 
@@ -99,8 +121,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=(
             "Time the products, convolutions and attentions of ResNet-50, BERT-Base, ViT-S/16 and "
-            "a small LLaMA decoder in inference, by oneDNN, by kernels of paddle_ipu's own and by "
-            "XLA, and show which way paddle_ipu takes."
+            "a small LLaMA decoder in inference, and the products of BERT-Base with half partials, "
+            "by oneDNN, by kernels of paddle_ipu's own and by XLA, and show which way paddle_ipu "
+            "takes."
         ),
         epilog=(
             "The exit status is 1 where results differ, or where the chosen way takes more than "
@@ -231,11 +254,44 @@ def _attentions(work: Attention) -> tuple[Iterator[tuple[str, Run]], str]:
     return runs(), "ours" if library.lanes() else "XLA"
 
 
-def _compiled(function: Callable[..., Any], *arrays: Any) -> Run:
+def _half_products(work: HalfProduct) -> tuple[Iterator[tuple[str, Run]], str]:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from paddle_ipu.xla.kernels import library
+    from paddle_ipu.xla.precision import half, partials
+
+    def given(rows: int, columns: int, turned: bool) -> Any:
+        # Whole numbers, of which float32 adds sixteen products in any order alike.
+        return np.rint(_normal(*((columns, rows) if turned else (rows, columns))))
+
+    x = given(work.rows, work.depth, work.x_turned)
+    y = given(work.depth, work.columns, work.y_turned)
+    options = dict(half.COMPILER_OPTIONS)
+
+    def by_kernel(x: jax.Array, y: jax.Array) -> jax.Array:
+        return partials.summed_product(x, y, work.x_turned, work.y_turned)
+
+    def by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
+        x = jnp.swapaxes(x, 0, 1) if work.x_turned else x
+        return partials.summed_by_scan(x, jnp.swapaxes(y, 0, 1) if work.y_turned else y)
+
+    def runs() -> Iterator[tuple[str, Run]]:
+        if library.lanes():
+            yield "ours", _compiled(by_kernel, x, y, options=options)
+        yield "XLA", _compiled(by_xla, x, y, options=options)
+
+    return runs(), "ours" if library.lanes() else "XLA"
+
+
+def _compiled(
+    function: Callable[..., Any], *arrays: Any, options: dict[str, Any] | None = None
+) -> Run:
     import jax
 
     on_device = [jax.device_put(array) for array in arrays]
-    step = jax.jit(function).lower(*on_device).compile()
+    step = jax.jit(function, compiler_options=options).lower(*on_device).compile()
     return lambda: step(*on_device).block_until_ready()
 
 
@@ -263,7 +319,12 @@ def _answer(name: str, rounds: int) -> Answer:
     # Before JAX's first array, as a predictor does: it settles in which threads programs run.
     process.prepare()
     work = works()[name]
-    found, chosen = _attentions(work) if isinstance(work, Attention) else _by_kernels(work)
+    if isinstance(work, Attention):
+        found, chosen = _attentions(work)
+    elif isinstance(work, HalfProduct):
+        found, chosen = _half_products(work)
+    else:
+        found, chosen = _by_kernels(work)
     runs = dict(found)
     results = {way: np.asarray(run(), np.float64) for way, run in runs.items()}
     scale = np.linalg.norm(results["XLA"])

@@ -45,7 +45,7 @@ def summed_product(
     if half_product.has_kernel() and 0 not in (*x.shape, *y.shape):
         return _by_kernel(x, y, x_turned, y_turned)
     x = jnp.swapaxes(x, -1, -2) if x_turned else x
-    return _by_scan(x, jnp.swapaxes(y, -1, -2) if y_turned else y)
+    return summed_by_scan(x, jnp.swapaxes(y, -1, -2) if y_turned else y)
 
 
 def _by_kernel(x: jax.Array, y: jax.Array, x_turned: bool, y_turned: bool) -> jax.Array:
@@ -61,7 +61,7 @@ def _by_kernel(x: jax.Array, y: jax.Array, x_turned: bool, y_turned: bool) -> ja
     return result.reshape(*leading, -1, result.shape[-1])
 
 
-def _by_scan(x: jax.Array, y: jax.Array) -> jax.Array:
+def summed_by_scan(x: jax.Array, y: jax.Array) -> jax.Array:
     """A product by XLA: K is padded with zeros to whole blocks; a scan adds one after the other."""
     count, shape = x.shape[-1], jax.eval_shape(jnp.matmul, x, y).shape
     blocks = -(-count // BLOCK)
