@@ -23,7 +23,7 @@ from paddle_ipu.compiler.optimizer_choice import ChosenOptimizer
 from paddle_ipu.compiler.progress import Percent, between, no_progress
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.dialect import dialect
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import (
     FeedError,

@@ -19,7 +19,7 @@ from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost
 from paddle_ipu.cost_model.program import Operator, Program
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 
 # Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.
 _RULE_CYCLES: Mapping[str, float] = {

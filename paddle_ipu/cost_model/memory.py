@@ -27,7 +27,7 @@ from paddle_ipu.cost_model.liveness import (
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
-from paddle_ipu.dialect.layers import NodeOrigin, folded
+from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 
 CATEGORIES = (
     "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",

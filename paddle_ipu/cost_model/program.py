@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from paddle_ipu.popart.annotations import (
     AVAILABLE_MEMORY,
     MATMUL_FACTOR,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import (
     BackendUnavailableError,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.report.terminal import duration
-from paddle_ipu.dialect.layers import NodeOrigin, folded
+from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 from paddle_ipu.operating_system import processors
 from paddle_ipu.popart.schema import all_schemas
 

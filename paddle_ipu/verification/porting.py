@@ -17,7 +17,7 @@ import onnx_ir as ir
 from paddle_ipu import popart
 from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.dialect import dialect
-from paddle_ipu.dialect.layers import folded
+from paddle_ipu.dialect.node_origin import folded
 from paddle_ipu.errors import PaddleIpuError
 from paddle_ipu.frontend import programs
 from paddle_ipu.ops.registry import find_translator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddle_ipu.cost_model.prediction import Prediction
-from paddle_ipu.dialect.layers import folded
+from paddle_ipu.dialect.node_origin import folded
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from paddle_ipu.cost_model.report.directory import (
     write_directory,
 )
 from paddle_ipu.cost_model.report.timeline import STEADY_SHOWN, Timeline
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from paddle_ipu.errors import ReportError
 from tests.unit.cost_model.programs import chain
 

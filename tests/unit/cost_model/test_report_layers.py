@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddle_ipu.cli.main import main
-from paddle_ipu.dialect.layers import NodeOrigin, folded
+from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 
 SCRIPT = """
 import numpy as np

@@ -13,7 +13,7 @@ import pytest
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.directory import page_of
-from paddle_ipu.dialect.layers import NodeOrigin
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from tests.unit.cost_model.programs import chain
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
