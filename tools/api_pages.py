@@ -110,6 +110,7 @@ def predictions_page() -> str:
     """docs/api/predictions.md: what reports and plans are."""
     entries = [
         "paddle_ipu.cost_model.report.predicted_report.PredictedReport",
+        "paddle_ipu.cost_model.report.comparison.Comparison",
         "paddle_ipu.compiler.strategy_plan.StrategyPlan",
         "paddle_ipu.compiler.proposals.Proposal",
     ]

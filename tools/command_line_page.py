@@ -71,6 +71,8 @@ def _word(action: argparse.Action) -> str:
 def _value(action: argparse.Action) -> str:
     if action.choices is not None:
         return "{" + ",".join(map(str, action.choices)) + "}"
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
     optional = bool(action.option_strings)
     return str(action.metavar or (action.dest.upper() if optional else action.dest))
 

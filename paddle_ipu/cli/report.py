@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from paddle_ipu.cli.compared import print_comparison
 from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.compiler.predictions import report_of
@@ -35,15 +36,16 @@ paddle.static.load_inference_model loads, predicted as inference on one IPU.
   a timeline, for ui.perfetto.dev        paddle-ipu report --trace trace.json train.py
   for other programs                     paddle-ipu report --json report.json train.py
   all of them in a folder                paddle-ipu report --directory report train.py
+  what a change did, by layer            paddle-ipu report --compare before.json after.json
 
 Machines: paddle-ipu report --machines lists them. The strategy's option ipu_machine, or
 POPLAR_TARGET_OPTIONS='{"machine": "pod16"}', names one too.
 
 exit codes:
-  0  the program fits
+  0  the program fits; or the reports are compared
   1  it does not; the report says what it lacks and what would help
   2  wrong arguments, or a missing file, or one that cannot be written
-  3  the script failed or compiled nothing, or the model cannot be read
+  3  the script failed or compiled nothing, or the model or a report cannot be read
 """
 _FILES = ((PAGE, "html"), (JSON, "json"), (TRACE, "trace"))
 
@@ -60,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--measure", type=positive, metavar="RUNS",
         help="run the script on until so many runs of its program were measured on this machine",
     )  # fmt: skip
+    add(
+        "--compare", nargs=2, metavar=("FILE", "FILE"),
+        help="tell what grew and what shrank from one report to another: files of --json, or "
+        "folders of --directory; takes no script or model",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(printed) > 1:
         print(f"{' and '.join(printed)}: only one of them can go to stdout", file=sys.stderr)
         return 2
+    if arguments.compare:
+        return print_comparison(arguments)
     target = predicted_target(arguments)
     if isinstance(target, int):
         return target

@@ -106,9 +106,10 @@ class _OwnOptions:
                 others.append(word)
                 continue
             options.append(word)
-            # An option of a subcommand takes one value or none.
-            if "=" not in word and self._actions[word].nargs != 0:
-                options += itertools.islice(rest, 1)
+            if "=" not in word:
+                # Without a number of values it takes one.
+                nargs = self._actions[word].nargs
+                options += itertools.islice(rest, nargs if isinstance(nargs, int) else 1)
         return options, others
 
     def given(self, namespace: argparse.Namespace) -> list[str]:
@@ -118,7 +119,8 @@ class _OwnOptions:
             value = getattr(namespace, action.dest, action.default)
             if value != action.default:
                 words.append(action.option_strings[-1])
-                words += [] if action.nargs == 0 else [str(value)]
+                values = value if isinstance(value, list) else [value]
+                words += [] if action.nargs == 0 else map(str, values)
         return words
 
 

@@ -33,6 +33,8 @@ CATEGORIES = (
     "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",
     "activations", "temporaries",
 )  # fmt: skip
+PASSING = ("stash", "activations", "temporaries")
+"""Categories of what does not live through the whole step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class IpuMemory:
         holdings: the largest tensors at the peak.
         layers: bytes of all tensors at the peak by layer, numbers in its path folded; largest
             first, "" for those of no layer.
+        always_layers: those of them that live through the whole step.
     """
 
     ipu: int
@@ -68,6 +71,7 @@ class IpuMemory:
     peak_step: int = 0
     holdings: list[Holding] = field(default_factory=list)
     layers: dict[str, int] = field(default_factory=dict)
+    always_layers: dict[str, int] = field(default_factory=dict)
 
     @property
     def over(self) -> int:
@@ -270,6 +274,7 @@ def _ipu_memory(
             steps=timeline,
             peak_step=at,
             layers=_by_layer(holdings),
+            always_layers=_by_layer([h for h in holdings if h.category not in PASSING]),
             holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
         ),
         off_chip,

@@ -133,6 +133,7 @@ def _ipu(ipu: IpuMemory) -> dict[str, Any]:
         "peak_step": ipu.peak_step,
         "curve": [[step.label, step.phase, step.bytes] for step in ipu.steps],
         "layers": ipu.layers,
+        "always_layers": ipu.always_layers,
         "tensors": [_with_origin(holding) for holding in ipu.holdings],
     }
 

@@ -56,8 +56,8 @@ def page(report: Mapping[str, Any], text: str) -> str:
         report: of :func:`report_as_json`.
         text: the terminal's summary, for browsers without scripts.
     """
-    style = _part("style.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_part, _scripts())) + "})();\n"
+    style = page_part("style.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(page_part, _scripts())) + "})();\n"
     title = f"{report['name'] or 'program'} on {report['machine']['name']}"
     kind = "Training" if report["program"]["settings"]["training"] else "Inference"
     shown = [row for row in _SECTIONS if row[0] != "measured" or "measured" in report]
@@ -68,7 +68,7 @@ def page(report: Mapping[str, Any], text: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-script-src '{_digest(script)}'; style-src '{_digest(style)}'; \
+script-src '{policy_digest(script)}'; style-src '{policy_digest(style)}'; \
 img-src data:; base-uri 'none'; form-action 'none'">
 <link rel="icon" href="data:,">
 <title>{escape(title)}: predicted</title>
@@ -105,12 +105,13 @@ def _scripts() -> list[str]:
     return [f"{name}.js" for name in _SCRIPTS]
 
 
-def _part(name: str) -> str:
+def page_part(name: str) -> str:
+    """The text of a file of ``page_parts``."""
     folder = files("paddle_ipu.cost_model.report.page_parts")
     return (folder / name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def policy_digest(text: str) -> str:
     """What the page's policy allows: this very text and no other script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return "sha256-" + base64.b64encode(digest).decode()

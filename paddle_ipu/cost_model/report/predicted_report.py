@@ -11,8 +11,10 @@ from paddle_ipu.cost_model.memory import CATEGORIES, IpuMemory
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.as_json import report_as_json
+from paddle_ipu.cost_model.report.comparison import Comparison
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.costliest import costliest_operators
+from paddle_ipu.cost_model.report.differences import differences
 from paddle_ipu.cost_model.report.directory import (
     json_of,
     page_of,
@@ -21,6 +23,7 @@ from paddle_ipu.cost_model.report.directory import (
     write_directory,
     write_form,
 )
+from paddle_ipu.cost_model.report.figures import Figures, figures_of, read_figures
 from paddle_ipu.cost_model.report.terminal import headline, printable, short_summary
 from paddle_ipu.errors import ReportError, meant
 from paddle_ipu.notebook.charts import axes_of
@@ -132,6 +135,24 @@ class PredictedReport:
             ReportError: the folder cannot be made or written to.
         """
         write_directory(self.contents, Path(folder))
+
+    def compare(self, other: PredictedReport | str | os.PathLike[str]) -> Comparison:
+        """What grew and what shrank from this report to another, of the whole and by layer.
+
+        Args:
+            other: a report, or the path of one: the JSON of ``paddle-ipu report --json``, or the
+                folder of `save`.
+
+        Raises:
+            ReportError: the path cannot be read, is no report, or one of a later version.
+        """
+        after = (
+            other._figures() if isinstance(other, PredictedReport) else read_figures(Path(other))
+        )
+        return Comparison(differences(self._figures(), after))
+
+    def _figures(self) -> Figures:
+        return figures_of(self.to_dict(), self.contents.name or "program")
 
     def plot(self, chart: Chart = "operators", axes: Axes | None = None) -> Axes:
         """A chart, by Matplotlib.
