@@ -19,6 +19,7 @@ from paddle_ipu.cost_model.report.directory import (
     write_directory,
     write_form,
 )
+from paddle_ipu.cost_model.report.measured_layers import measured_layers_text
 from paddle_ipu.errors import ReportError
 
 NAME = "report"
@@ -91,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(report)
     if target.measured is not None:
         print(f"\n{target.measured}")
+        layers = measured_layers_text(report.contents)
+        if layers:
+            print(f"\n{layers}")
     return code
 
 

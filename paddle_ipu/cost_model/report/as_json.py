@@ -11,6 +11,7 @@ from paddle_ipu.cost_model.memory import Holding, IpuMemory
 from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
+from paddle_ipu.cost_model.report.measured_layers import measured_layers
 
 VERSION = 1
 NODE_COLUMNS = (
@@ -25,6 +26,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
     pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
     ``measured`` is there only where something was measured; all else is predicted.
+    ``measured_layers``, there with it, has seconds of a run of each layer, both kinds side by side.
     """
     prediction = report.prediction
     program, machine = prediction.program, prediction.machine
@@ -73,8 +75,16 @@ def report_as_json(report: Report) -> dict[str, Any]:
         },
         "advice": [asdict(item) for item in report.advice],
         "insights": [asdict(item) for item in report.insights],
-        **({} if report.measured is None else {"measured": dict(report.measured)}),
+        **_measured(report),
     }
+
+
+def _measured(report: Report) -> dict[str, Any]:
+    """What was measured, and layers with what is predicted of them beside."""
+    if report.measured is None:
+        return {}
+    layers = [asdict(row) for row in measured_layers(report)]
+    return {"measured": dict(report.measured), "measured_layers": layers}
 
 
 def _with_origin(item: OperatorCycles | Holding) -> dict[str, Any]:

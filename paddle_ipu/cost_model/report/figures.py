@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +190,7 @@ class _Fields:
         found = self.record.get(name)
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise self.refused(name, "a number", found)
-        if not math.isfinite(found):
+        if not abs(found) <= sys.float_info.max:
             raise self.refused(name, "a finite number", found)
         return float(found)
 

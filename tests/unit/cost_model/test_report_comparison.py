@@ -224,6 +224,7 @@ BAD = {
     ),
     "no number": (json.dumps({**BEFORE, "throughput": "x"}), "throughput is 'x', expected a numb"),
     "infinite": (json.dumps({**BEFORE, "latency": float("inf")}), "latency is inf, expected a fin"),
+    "beyond all floats": (json.dumps({**BEFORE, "latency": 10**400}), "expected a finite number"),
     "no IPUs": (
         json.dumps({**BEFORE, "memory": {"ipus": []}}),
         "memory.ipus is [], expected a list of IPUs",

@@ -70,6 +70,36 @@ def test_the_forms_of_a_report_have_layers(
     assert any(e["args"].get("layer") == "layers.0.linear2" for e in trace["traceEvents"])
 
 
+def test_measured_layers_stand_beside_their_prediction(
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    report(script, "--measure", "1", "--json", str(path))
+    found = json.loads(path.read_text())
+    layers = {row["layer"]: row for row in found["measured_layers"]}
+    at = {name: place for place, name in enumerate(found["nodes"]["columns"])}
+    cycles = sum(
+        row[at["forward"]] + row[at["backward"]] + row[at["recompute"]]
+        for row in found["nodes"]["rows"]
+        if row[at["layer"]] in ("layers.0.linear1", "layers.1.linear1")
+    )
+    seconds = sum(
+        line["seconds"]
+        for line in found["measured"]["lines"]
+        if line["layer"] in ("layers.0.linear1", "layers.1.linear1")
+    )
+    # One micro-batch a run; nodes have cycles to a tenth.
+    clock = found["machine"]["processor"]["clock"]
+    assert layers["layers.*.linear1"]["predicted"] == pytest.approx(cycles / clock, rel=1e-3)
+    assert layers["layers.*.linear1"]["measured"] == pytest.approx(seconds)
+    measured = [row["measured"] for row in found["measured_layers"]]
+    assert measured == sorted(measured, reverse=True)
+    text = capsys.readouterr().out
+    title = "layers, side by side: a run predicted for POD4, and measured on this machine"
+    table = text[text.index(title) :].splitlines()
+    assert {line.split()[-1] for line in table} >= {"layers.*.linear1", "layers.*.norm2"}
+
+
 def test_measured_times_are_of_layers(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     report(script, "--measure", "1", "--json", "-")
     lines = json.loads(capsys.readouterr().out)["measured"]["lines"]

@@ -36,6 +36,8 @@ MEASURED = {
     "lines": [
         {"source": EVIL, "operator": "matmul", "popart": "MatMul", "family": "matmul",
          "forward": 0.1, "backward": 0.15, "seconds": 0.25},
+        {"source": "a.py:1", "layer": "part.3.x", "operator": "add", "popart": "Add",
+         "family": "elementwise", "forward": 0.0, "backward": 0.125, "seconds": 0.125},
     ],
 }  # fmt: skip
 LAYERS = 600
@@ -113,6 +115,18 @@ def test_names_of_a_program_stay_text(page: Any) -> None:
     )
     assert EVIL in text(page, "h1") and EVIL in text(page, "#operators tbody")
     assert EVIL in text(page, "#measured")
+
+
+def test_measured_layers_stand_beside_their_prediction(page: Any) -> None:
+    rows = page.execute_script(
+        "const head = [...document.querySelectorAll('#measured h3')].find(h => "
+        "h.textContent === 'By layer');"
+        "return [...head.nextElementSibling.querySelectorAll('tr')].map(row => "
+        "[...row.cells].map(cell => cell.textContent))"
+    )
+    assert rows[0] == ["layer", "measured here", "of the run", "predicted for POD16"]
+    assert rows[1][:3] == ["in no layer", "250 ms", "100 %"] and rows[1][3].endswith("s")
+    assert rows[2] == ["part.*.x", "125 ms", "50 %", "0 s"]
 
 
 def test_many_operators_are_not_all_drawn_at_once(page: Any) -> None:

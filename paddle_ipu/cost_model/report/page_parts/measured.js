@@ -25,6 +25,11 @@ function measuredView(report, section, nodes) {
     h("div", { class: "scroll" }, h("table", {}, head([["family", "text"], ...columns]),
       h("tbody", {}, families.map(row => h("tr", {}, cell(row.family), own(row.seconds),
         share(row.seconds), beside(predicted.families.get(row.family))))))));
+  const layers = report.measured_layers ?? [];
+  if (layers.some(row => row.layer)) section.append(h("h3", {}, "By layer"),
+    h("div", { class: "scroll" }, h("table", {}, head([["layer", "text"], ...columns]),
+      h("tbody", {}, layers.slice(0, 60).map(row => h("tr", {}, cell(row.layer || "in no layer"),
+        own(row.measured), share(row.measured), beside(row.predicted)))))));
   if (lines.length) section.append(h("h3", {}, "By line, those that took longest"),
     h("div", { class: "scroll" }, h("table", {},
       head([["line", "text"], ["layer", "text"], ["operator", "text"], ["forward", ""], ["backward", ""], ...columns]),
