@@ -272,7 +272,8 @@ def represented_in_html(strategy: Strategy, owner: str = "IpuStrategy") -> str:
 
 def _changed(strategy: Strategy) -> dict[str, Stored]:
     """The options that a new strategy does not have."""
-    kind = type(strategy)
+    # A user's subclass may ask for arguments; Paddle's own class is the last that has options.
+    kind = [each for each in type(strategy).__mro__ if hasattr(each, "set_options")][-1]
     # In dynamic mode a new strategy registers itself for layers of to_static; this one must not.
     unregistered = type(kind.__name__, (kind,), {"register_patch": lambda self: None})
     new = unregistered()._ipu_strategy._different()

@@ -49,7 +49,7 @@ def cells(change: Change) -> tuple[str, str, str, str]:
     """Before, after, the change, and the change as a share: the columns of ``HEAD``."""
     before = "" if change.before is None else _amount(change.before, change.unit)
     after = "" if change.after is None else _amount(change.after, change.unit)
-    if not change.is_one:
+    if not change.differs:
         return before, after, "same", ""
     amount = ("+" if change.amount > 0 else "-") + _amount(abs(change.amount), change.unit)
     return before, after, amount, _share(change)

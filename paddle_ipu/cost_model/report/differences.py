@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 _TOTALS: tuple[tuple[str, Unit, Callable[[Figures], float]], ...] = (
     ("throughput", "rows/s", lambda figures: figures.throughput),
     ("latency", "s", lambda figures: figures.latency),
-    ("cycles of a weight update", "cycles", lambda figures: figures.update_cycles),
+    ("cycles of a {period}", "cycles", lambda figures: figures.update_cycles),
     ("fullest tile", "bytes", lambda figures: figures.fullest_tile),
     ("always live, all IPUs", "bytes", lambda figures: figures.always),
     ("not always live, at the peaks", "bytes", lambda figures: figures.passing),
@@ -50,8 +50,8 @@ class Change:
         return (self.after or 0.0) - (self.before or 0.0)
 
     @property
-    def is_one(self) -> bool:
-        """Whether there is a change, other than by rounding."""
+    def differs(self) -> bool:
+        """Whether the figures differ, other than by rounding."""
         largest = max(abs(self.after or 0.0), abs(self.before or 0.0))
         return abs(self.amount) > _ROUNDING * largest
 
@@ -104,7 +104,11 @@ def differences(before: Figures, after: Figures) -> Differences:
     """Compares the figures of two reports."""
     names = dict.fromkeys([*before.settings, *after.settings])
     pairs = [(name, before.settings.get(name), after.settings.get(name)) for name in names]
-    totals = [Change(name, unit, of(before), of(after)) for name, unit, of in _TOTALS]
+    period = "weight update" if before.training or after.training else "micro-batch"
+    totals = [
+        Change(name.format(period=period), unit, of(before), of(after))
+        for name, unit, of in _TOTALS
+    ]
     return Differences(
         before,
         after,
@@ -132,6 +136,6 @@ def _layer_changes(
         Change(layer, unit, value(before, layer), value(after, layer))
         for layer in {**before.layers, **after.layers}
     ]
-    changed = sorted((row for row in rows if row.is_one), key=lambda row: -abs(row.amount))
-    same = sum(not row.is_one for row in rows if None not in (row.before, row.after))
+    changed = sorted((row for row in rows if row.differs), key=lambda row: -abs(row.amount))
+    same = sum(not row.differs for row in rows if None not in (row.before, row.after))
     return LayerChanges(key, title, tuple(changed), same)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from paddle_ipu.cost_model.memory import PASSING
 from paddle_ipu.cost_model.report.as_json import VERSION
@@ -73,13 +73,18 @@ def read_figures(path: Path) -> Figures:
     """
     file = path / JSON if path.is_dir() else path
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
         where = f"{path} has no {JSON}" if file != path else f"{path}: {error.strerror or error}"
         raise ReportError(f"{where}. {_EXPECTED}") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{file} is no JSON: {error}. {_EXPECTED}") from error
     return figures_of(record, str(path))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """Of NaN and infinity, which Python's JSON has, and no other's; no report has them."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 _EXPECTED = (

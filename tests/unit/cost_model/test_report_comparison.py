@@ -15,6 +15,7 @@ from paddle_ipu.cli.main import main
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.report.as_json import VERSION
 from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.differences import differences
 from paddle_ipu.cost_model.report.figures import figures_of
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
 from paddle_ipu.dialect.node_origin import NodeOrigin
@@ -130,6 +131,17 @@ def test_the_terminal_shows_what_changed(
     } <= set(lines)  # fmt: skip
 
 
+def test_cycles_of_inference_are_those_of_a_micro_batch() -> None:
+    settings = {"training": False, "ipus": 1, "recomputation": "NoRecompute"}
+    inference = record({}, program={**BEFORE["program"], "settings": settings})
+    names = {
+        key: {total.name for total in differences(figures_of(a, "a"), figures_of(b, "b")).totals}
+        for key, a, b in (("one", inference, inference), ("other", inference, AFTER))
+    }
+    assert "cycles of a micro-batch" in names["one"]
+    assert "cycles of a weight update" in names["other"]
+
+
 def test_only_the_largest_changes_stand_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,7 +235,11 @@ BAD = {
         f"is a report of version {VERSION + 1}, and this paddle_ipu reads versions up to {VERSION}",
     ),
     "no number": (json.dumps({**BEFORE, "throughput": "x"}), "throughput is 'x', expected a numb"),
-    "infinite": (json.dumps({**BEFORE, "latency": float("inf")}), "latency is inf, expected a fin"),
+    "infinite": (json.dumps({**BEFORE, "latency": float("inf")}), "is no JSON: Infinity is no num"),
+    "a number that is none": (
+        json.dumps({**BEFORE, "program": {"settings": {"loss_scaling": float("nan")}}}),
+        "is no JSON: NaN is no number of JSON. Expected",
+    ),
     "beyond all floats": (json.dumps({**BEFORE, "latency": 10**400}), "expected a finite number"),
     "no IPUs": (
         json.dumps({**BEFORE, "memory": {"ipus": []}}),

@@ -555,6 +555,20 @@ def test_a_strategy_shows_the_options_that_a_new_one_does_not_have() -> None:
     assert shown == f"<IpuCompiledProgram of {own!r}>"
 
 
+class _TwoIpus(paddle.static.IpuStrategy):
+    """A user's strategy."""
+
+    def __init__(self, micro_batch: int) -> None:
+        super().__init__()
+        self.set_graph_config(num_ipus=2, micro_batch_size=micro_batch)
+
+
+def test_a_strategy_of_a_users_class_shows_what_paddles_does_not_have() -> None:
+    own = _TwoIpus(4)
+    assert repr(own) == "IpuStrategy(micro_batch_size=4, num_ipus=2)"
+    assert "num_ipus" in own._repr_html_()
+
+
 def test_a_notebook_shows_the_same_options_as_a_table() -> None:
     own = paddle.static.IpuStrategy()
     own.set_graph_config(num_ipus=2)
