@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 
+from paddle_ipu.cli.json_output import add_json, print_json
 from paddle_ipu.cli.numbers import not_negative, positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.compiler.predictions import plan_of
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", type=positive, default=MOST, metavar="N",
         help=f"strategies to try at most (default {MOST})",
     )  # fmt: skip
-    add("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         plan = plan_of(target, batch=arguments.batch, candidates=arguments.candidates)
     if arguments.json:
-        print(json.dumps(plan.to_dict(), indent=1))
+        print_json(plan.to_dict())
     else:
         print(plan)
     return 0 if plan.proposals else 1

@@ -20,10 +20,9 @@ class _Handle(Protocol):
 
 def in_notebook() -> bool:
     """Whether a notebook's kernel runs this process: IPython that is not in a terminal."""
-    ipython = sys.modules.get("IPython")
-    if ipython is None:
-        return False
-    return getattr(ipython.get_ipython(), "kernel", None) is not None
+    # Where another thread is importing it, it has no such function yet.
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
 
 
 class ProgressLine:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import paddle
@@ -245,6 +246,16 @@ def test_in_a_notebook_one_line_is_redrawn(
     assert re.fullmatch(html, finished["text/html"])
     assert "Compilation Failed" in failed["text/html"]
     assert capsys.readouterr().err == ""
+
+
+def test_ipython_that_is_still_being_imported_is_no_notebook(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    bar = CompileBar()
+    bar(0, 200)
+    bar(200, 200)
+    assert re.fullmatch(_LINE, capsys.readouterr().err)
 
 
 def test_a_bar_for_a_file_is_written_there_in_a_notebook_too(notebook: _Notebook) -> None:

@@ -51,6 +51,12 @@ def test_every_link_and_anchor_leads_somewhere(page: str) -> None:
     assert broken_links(ROOT, page) == []
 
 
+def test_the_first_page_leads_to_every_other_but_those_of_the_python_api() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page for page in PAGES if not page.startswith("docs/api/")}
+    assert pages - {f"docs/{link.path}" for link in links(index)} == {"docs/index.md"}
+
+
 def test_every_page_is_in_the_order_of_the_site_once(nav: list[str]) -> None:
     assert sorted(nav) == sorted(site.site_path(page) for page in [*PAGES, *OUTSIDE])
 
