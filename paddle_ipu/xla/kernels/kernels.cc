@@ -1,5 +1,5 @@
-// The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention, products with half partials),
-// and C functions for library.py (open oneDNN, pack and unpack weights).
+// The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention,
+// products with half partials), and C functions for library.py (open oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
@@ -168,6 +168,9 @@ ffi::Error run_half_product(ffi::ThreadPool pool, Numbers numbers, Array x, Arra
   const simd::Kernels* kernels = simd::kernels(spec.lanes);
   if (kernels == nullptr) {
     return ffi::Error::InvalidArgument("a product in half: vectors that this processor does not have");
+  }
+  if (std::min({spec.batches, spec.rows, spec.columns, spec.depth}) < 1) {
+    return ffi::Error::InvalidArgument("a product in half: an axis without elements");
   }
   const auto holds = [&](const Array& own, int64_t height, int64_t width) {
     return static_cast<int64_t>(own.element_count()) == spec.batches * height * width;

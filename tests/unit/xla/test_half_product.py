@@ -113,3 +113,20 @@ def test_replicas_are_computed_one_by_one() -> None:
     x, y = 16 * _whole(3, 20, 70), _whole(3, 70, 30, seed=1)
     got = jax.vmap(partials.summed_product)(x, y)
     np.testing.assert_array_equal(np.asarray(got), _by_definition(x, y))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((1, 2, 4, 3, 0, 0, 1, 0), "vectors that this processor does not have"),
+        ((1, 2, 0, 3, 0, 0, 1, None), "an axis without elements"),
+        ((1, 2, 5, 3, 0, 0, 1, None), "arrays that do not fit its spec"),
+        ((1, 2), "no spec"),
+    ],
+)
+def test_specs_that_do_not_fit(sizes: tuple[int | None, ...], message: str) -> None:
+    spec = np.asarray([library.lanes() if size is None else size for size in sizes], np.int64)
+    kind = jax.ShapeDtypeStruct((1, 2, 4), np.float32)
+    call = jax.ffi.ffi_call(library.HALF_PRODUCT_TARGET, kind)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"a product in half: {message}"):
+        jax.block_until_ready(call(_whole(1, 2, 3), _whole(1, 3, 4), spec=spec))

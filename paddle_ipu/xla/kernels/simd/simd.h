@@ -1,5 +1,5 @@
-// Kernels of our own: convolutions of 3 by 3, attention, and products with half partials. Their sources, *.inc, are written for
-// vectors of any length and compiled once for each set of instructions: avx2.cc, avx512.cc.
+// Kernels of our own: convolutions of 3 by 3, attention, and products with half partials. Their sources, *.inc, are
+// written for vectors of any length and compiled once for each set of instructions: avx2.cc, avx512.cc.
 
 #pragma once
 
