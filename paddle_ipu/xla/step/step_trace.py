@@ -8,6 +8,7 @@ the step runs, is XLA's own; the rest of a run is the host's. So the parts of a 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -119,7 +120,11 @@ def recording(texts: Callable[[], Sequence[str]]) -> Iterator[Recording]:
             yield measured
         finally:
             jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
-        runs, intervals = _read(Path(folder))
+        with warnings.catch_warnings():
+            # jaxlib makes classes without a module when they are first read. Python 3.12 and later
+            # warn of that, and jaxlib ends the process where the warning is an error.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            runs, intervals = _read(Path(folder))
     if not runs:
         raise MeasurementError(
             "no run was measured: call Executor.run with the compiled program inside the `with`."
