@@ -70,13 +70,17 @@ class LayerProgram:
 
     def __del__(self) -> None:
         # The optimizer outlives a program nobody holds any more.
-        if not sys.is_finalizing() and hasattr(self, "program"):
+        if not sys.is_finalizing():
             self.sync_to_host()
 
     @property
     def is_alive(self) -> bool:
-        """False once the backend was reset: it has to be compiled again."""
-        return self.program.backend.is_attached
+        """False once the backend was reset: it has to be compiled again.
+
+        So it is where an interrupt ended its compilation.
+        """
+        program = getattr(self, "program", None)
+        return program is not None and program.backend.is_attached
 
     def run(self, feed: Mapping[str, Array], fetches: Sequence[str]) -> dict[str, Array]:
         """One run, with the layer's tensors as they are; it changes them."""

@@ -11,6 +11,7 @@ import paddle
 import pytest
 from paddle import nn
 
+from paddle_ipu.compiler.compiled_program import IpuCompiledProgram
 from paddle_ipu.errors import InvalidProgramError
 from tests.unit.dygraph.layers import (
     Classifier,
@@ -90,6 +91,31 @@ def test_training_equals_dynamic_mode_on_the_cpu(
     got = _trained(make, on_ipu=True, loop=loop, whole=whole, kind=kind)
     for one, other in zip(got, expected, strict=True):
         assert_same(one, other, 1e-5)
+
+
+def test_an_interrupted_compilation_leaves_the_optimizer_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def train(interrupted: bool) -> list[float]:
+        layer = paddle.jit.to_static(made())
+        optimizer = _momentum(layer)
+        registered = strategy(optimizer)
+        if interrupted:
+            with monkeypatch.context() as patch:
+                patch.setattr(IpuCompiledProgram, "compile", _interrupted)
+                # Whoever keeps the exception keeps what was being made.
+                with pytest.raises(KeyboardInterrupt) as kept:
+                    steps(layer, optimizer, [8], loop=False)
+                assert kept.tb is not None
+        losses = steps(layer, optimizer, [8, 8], loop=False)
+        registered.release_patch()
+        return losses
+
+    assert train(interrupted=True) == train(interrupted=False)
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_evaluation_between_steps_and_a_loop_on_the_cpu_afterwards() -> None:

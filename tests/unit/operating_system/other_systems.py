@@ -104,6 +104,9 @@ def become(system: System) -> None:
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
+    if not hasattr(os, "sched_getaffinity") and hasattr(os, "process_cpu_count"):
+        # Python 3.13 for Linux asks what was just taken away.
+        os.process_cpu_count = os.cpu_count
     for name in system.modules:
         sys.modules[name] = None  # type: ignore[assignment]
     if not system.has_c_library:
