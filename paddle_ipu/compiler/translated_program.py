@@ -160,6 +160,7 @@ def translate_program(
             progress=between(progress, 40, 100),
             in_64_bits=in_64_bits,
         )
+    _record_layers(translation)
     anchors = _anchors(compilation, translation)
     optimizer = _restrict(compilation, translation)
     chosen = None
@@ -367,6 +368,19 @@ def origin_finder(translation: Translation) -> Callable[[ir.Node], NodeOrigin]:
         return NodeOrigin(str(origin.op_type), dialect.source_of(origin), dialect.layer_of(origin))
 
     return origin_of
+
+
+def _record_layers(translation: Translation) -> None:
+    """Gives the nodes of our own PopART program the layers that they come from, for XLA's names."""
+    builder = translation.builder
+    if not isinstance(builder, Builder):
+        return
+    origins = translation.origins
+    for node in ir.traversal.RecursiveGraphIterator(builder.model.graph):
+        made = (origins.get(str(value.name)) for value in node.outputs)
+        origin = next((found for found in made if found is not None), None)
+        if origin is not None and (layer := dialect.layer_of(origin)):
+            node.meta[dialect.LAYER] = layer
 
 
 def _restrict(compilation: Compilation, translation: Translation) -> PaddleOptimizer | None:

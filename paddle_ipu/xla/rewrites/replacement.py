@@ -15,7 +15,7 @@ def copied(graph: ir.Graph) -> ir.Graph:
     _have_own_subgraphs(graph, set())
     copy, random = graph.clone(), 0
     for number, node in enumerate(copy):
-        node.meta[scope_names.KEY] = scope_names.of_node(node.op_type, number)
+        node.meta[scope_names.KEY] = scope_names.of_node(node, number)
         if is_random(node.domain or "ai.onnx", node.op_type):
             node.meta[node_values.RANDOM_INDEX] = random
             random += 1

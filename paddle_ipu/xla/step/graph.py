@@ -189,7 +189,7 @@ class LoweredGraph:
             constants=node_values.constants(node),
             bounds=node_values.bounds(node),
             partials=node_values.partials(node),
-            scope=node.meta.get(scope_names.KEY) or scope_names.of_node(node.op_type, index),
+            scope=node.meta.get(scope_names.KEY) or scope_names.of_node(node, index),
             indices=integer_widths.index_inputs(node),
             in_64_bits=self.widths.computes_in_64_bits(node, (*own, *captured)),
         )

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.popart import integer_widths
+from paddle_ipu.xla.lowerings import scope_names
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.registry import Array, Operand
 from paddle_ipu.xla.precision import integers
@@ -51,7 +52,8 @@ class Widths:
     ) -> Sequence[Array]:
         """Wraps a node: JAX has 64-bit integers if the node has, and its results their widths."""
         # Constants are computed with NumPy; like the device it says nothing of overflows.
-        with jax.named_scope(node.scope), self._allowed_for(node), np.errstate(all="ignore"):
+        ignored = np.errstate(all="ignore")
+        with scope_names.entered(node.scope), self._allowed_for(node), ignored:
             return self.of_results(node, evaluate(node, operands))
 
     def _allowed_for(self, node: LoweredNode) -> AbstractContextManager[object]:

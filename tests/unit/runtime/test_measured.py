@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import paddle
 import pytest
 
 from paddle_ipu.cli.main import main
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import BackendUnavailableError, MeasurementError
 from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.runtime.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
@@ -259,13 +261,43 @@ ENTRY %main (x: f32[4]) -> f32[4] {
 
 
 def test_names_tell_operator_and_phase() -> None:
-    name = f"jit(f)/transpose(jvp({of_node('Loop', 7)}))/while/body/{of_node('My-Op', 0)}/mul"
+    loop, inner = of_node(ir.node("Loop", []), 7), of_node(ir.node("My-Op", []), 0)
+    name = f"jit(f)/transpose(jvp({loop}))/while/body/{inner}/mul"
     assert origin_of(name) == Origin((("Loop", 7), ("My_Op", 0)), "backward")
     assert origin_of("jit(f)/checkpoint/rematted_computation/popart.Tanh.3/tanh") == Origin(
         (("Tanh", 3),), "backward"
     )
+    layer = ir.node("MatMul", [])
+    layer.meta[dialect.LAYER] = "popart.1.q-proj"
+    assert of_node(layer, 5) == "popart_1.q_proj/popart.MatMul.5"
+    assert origin_of(f"jit(f)/jvp({of_node(layer, 5)})/dot") == Origin((("MatMul", 5),), "forward")
     assert origin_of("jit(f)/popart_accumulation/add") == Origin((), "accumulation")
     assert origin_of("jit(f)/reduce_sum") is None
+
+
+def test_xla_names_instructions_by_layer() -> None:
+    paddle.enable_static()
+    try:
+        program, startup = paddle.static.Program(), paddle.static.Program()
+        scope = paddle.static.Scope()
+        with paddle.static.scope_guard(scope), paddle.static.program_guard(program, startup):
+            x = paddle.static.data("x", [2, 3], "float32")
+            inner = paddle.nn.Sequential(("fc", paddle.nn.Linear(3, 3)), ("act", paddle.nn.Tanh()))
+            loss = paddle.nn.Sequential(("inner", inner))(x).mean()
+            paddle.optimizer.SGD(0.1).minimize(loss)
+            paddle.static.Executor().run(startup)
+            strategy = paddle.static.IpuStrategy()
+            strategy.set_graph_config(is_training=True)
+            compiled = paddle.static.IpuCompiledProgram(program, scope, strategy).compile(
+                ["x"], [loss]
+            )
+    finally:
+        paddle.disable_static()
+    executable = compiled.backend.session._executable
+    text = executable._lowered_for("cpu", executable._step).as_text(debug_info=True)
+    assert "/jvp(inner.fc)/popart.MatMul.0/dot_general" in text
+    assert "/transpose(jvp(inner.fc))/popart.MatMul.0/" in text
+    assert "/jvp(inner.act)/popart.Tanh.2/tanh" in text
 
 
 def test_a_name_of_another_program_leads_nowhere(trained: Measured) -> None:
