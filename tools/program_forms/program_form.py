@@ -179,7 +179,8 @@ def _attribute(attribute: ir.Attr) -> str:
     """ONNX keeps attributes in float32, so two numbers that round alike are one."""
     value = attribute.value
     if attribute.type == ir.AttributeType.FLOAT:
-        return str(np.float32(value))
+        # NumPy's versions differ in when they write an exponent.
+        return str(float(str(np.float32(value))))
     if attribute.type == ir.AttributeType.FLOATS:
         return str([float(str(np.float32(item))) for item in value])
     return str(list(value) if isinstance(value, (list, tuple)) else value)

@@ -54,7 +54,8 @@ def _damaged(content: bytes, choose: random.Random, kind: type[Any], words: Sequ
 
 
 def _is_repeated(field: Any) -> bool:
-    return bool(field.is_repeated)
+    # `is_repeated` is newer than the oldest protobuf, `label` older than the newest.
+    return bool(field.default_value == [])
 
 
 def _fields(message: Any) -> Iterator[Field]:
