@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,7 @@ from paddle_ipu import errors, popart, serving
 from popdist import popart as popdist_popart
 from tests.checkout import ROOT
 from tools import documentation_site as site
-from tools.documentation_links import anchors, broken_links, links
+from tools.documentation_links import anchors, broken_links, links, resolved
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 OUTSIDE = [path for path in site.linked_from_outside(ROOT, PAGES) if path.endswith(".md")]
@@ -44,6 +45,30 @@ def _in_nav(entries: Any) -> Iterator[str]:
 def nav() -> list[str]:
     config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), _AnyTag)
     return list(_in_nav(config["nav"]))
+
+
+def test_readme_says_the_same_in_chinese() -> None:
+    """Code, numbers, names in backticks and links; the order of words in a sentence is free."""
+    english, chinese = "README.md", "docs/README_zh.md"
+
+    def facts(page: str) -> tuple[list[str], dict[str, Counter[str]]]:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        fence = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+        prose = " ".join(fence.sub("", text).split())
+        targets = {f"{resolved(page, link.path)}#{link.anchor}" for link in links(text)}
+        return fence.findall(text), {
+            "numbers": Counter(re.findall(r"\d+(?:[.,]\d+)*", prose)),
+            "names": Counter(re.findall(r"`[^`]+`", prose)),
+            "links": Counter(targets - {f"{english}#", f"{chinese}#"}),
+        }
+
+    blocks, told = facts(english)
+    blocks_in_chinese, told_in_chinese = facts(chinese)
+    assert blocks_in_chinese == blocks
+    for kind, expected in told.items():
+        assert told_in_chinese[kind] == expected, (
+            f"{chinese}: its {kind} are not those of {english}"
+        )
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OUTSIDE])
