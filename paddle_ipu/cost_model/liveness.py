@@ -107,6 +107,7 @@ def stage_liveness(
     training: bool,
     recompute: str,
     stashed: bool = False,
+    spared: bool = False,
     outgoing: frozenset[str] = frozenset(),
 ) -> StageLiveness:
     """The liveness of one stage.
@@ -114,6 +115,7 @@ def stage_liveness(
     Args:
         stashed: other micro-batches come between forward and backward, so that what is kept is
             copied aside; else it just stays alive.
+        spared: the last segment is not computed again, since backward begins with it at once.
         recompute: PopART's RecomputationType, ``NoRecompute`` for a stage that is not.
         outgoing: tensors that other stages or the host read.
     """
@@ -122,7 +124,7 @@ def stage_liveness(
         walk.forward(operators, "forward")
         return StageLiveness(forward=walk.steps, peak_tensors=walk.peak)
     segments = _segments(operators, roots, recompute)
-    if segments is None:
+    if segments is None or (spared and len(segments) < 2):
         kept = _kept(operators, roots, recompute)
         again = [op for op in operators if _again(op, recompute)]
         walk = _Walk(operators, roots, {} if stashed else kept, outgoing)
@@ -137,18 +139,25 @@ def stage_liveness(
         stash = list(kept.values()) if stashed else []
         return StageLiveness(stash, walk.steps, back.steps, again, peak)
     crossing = _crossing(segments, roots)
+    before = [op for segment in (segments[:-1] if spared else segments) for op in segment]
     forward = _Walk(operators, roots, {}, outgoing)
-    forward.forward(operators, "forward")
+    forward.forward(before, "forward")
     result = StageLiveness(list(crossing.values()), forward.steps, peak_tensors=forward.peak)
     most = forward.most
     grads: Mapping[str, Tensor] = {}
-    for segment in reversed(segments):
+    for number, segment in reversed(list(enumerate(segments, 1))):
+        again = not (spared and number == len(segments))
         kept = {n: t for n, t in _kept(segment, roots, "NoRecompute").items() if n not in crossing}
         walk = _Walk(segment, roots, {**crossing, **kept}, frozenset(), grads)
-        walk.forward(segment, "recompute")
+        walk.forward(segment, "recompute" if again else "forward")
+        done = len(walk.steps)
         walk.backward(segment, {n: float(t.bytes) for n, t in kept.items()}, kept)
+        if again:
+            result.again += segment
+        else:
+            result.forward += walk.steps[:done]
+            walk.steps = walk.steps[done:]
         result.backward += walk.steps
-        result.again += segment
         grads = walk.gradients.now
         if walk.most > most:
             most, result.peak_tensors = walk.most, walk.peak

@@ -109,13 +109,10 @@ def stash_depth(program: Program, number: int) -> int:
     return 2 * (len(program.stages) - 1 - number) + 1
 
 
-def stage_recomputation(program: Program, number: int) -> str:
-    """The recomputation of a stage: in a pipeline the last one begins backward at once."""
+def stage_recomputation(program: Program) -> str:
+    """The recomputation of the stages: in a pipeline from what they read and from checkpoints."""
     kind = program.settings.recomputation
-    last = number == len(program.stages) - 1
     if program.settings.pipelined:
-        if last:
-            return "NoRecompute"
         return "Pipeline" if kind in ("Standard", "Pipeline", "RecomputeAll") else kind
     return "NoRecompute" if kind == "Pipeline" else kind
 
@@ -140,8 +137,10 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
             stages[stage],
             roots,
             training=program.settings.training,
-            recompute=stage_recomputation(program, number),
+            recompute=stage_recomputation(program),
             stashed=stash_depth(program, number) > 1,
+            # PopART: Pipeline::setFinalFwdStageRecomputation.
+            spared=program.settings.pipelined and number == len(program.stages) - 1,
             outgoing=outgoing,
         )
     return by_stage

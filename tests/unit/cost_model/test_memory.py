@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from paddle_ipu.cost_model.advice import advise
 from paddle_ipu.cost_model.choice import Choice
-from paddle_ipu.cost_model.liveness import Held, Roots, read_by_gradient, stage_liveness
+from paddle_ipu.cost_model.liveness import (
+    Held,
+    Roots,
+    StageLiveness,
+    read_by_gradient,
+    stage_liveness,
+)
 from paddle_ipu.cost_model.machines import MACHINES, Machine
 from paddle_ipu.cost_model.memory import MemoryReport, livenesses, predict_memory, stash_depth
 from paddle_ipu.cost_model.memory_check import check_memory, size
@@ -79,6 +85,32 @@ def test_a_pipelines_stash_by_hand() -> None:
     assert second.categories["stash"] == 0
     again = memory(chain(4, rows=8, width=64, stages=2, accumulation=8, recompute=True)).ipus[0]
     assert again.categories["stash"] == 3 * tensor
+
+
+def test_the_last_stage_computes_again_what_lies_before_its_last_checkpoint() -> None:
+    def last_stage(*checkpoints: int) -> StageLiveness:
+        program = chain(10, stages=2, accumulation=8, recompute=True)
+        marked = tuple(
+            replace(op, checkpoint=number in checkpoints)
+            for number, op in enumerate(program.operators)
+        )
+        return livenesses(replace(program, operators=marked))[1]
+
+    tensor, weight = 8 * 64 * 2, 64 * 64 * 2
+    # Operators 10 to 19 are its products and tanhs, and 20 is the loss.
+    whole = last_stage()
+    assert not whole.again and not whole.stash
+    # Five tanhs and the input, two gradients, and that of a weight.
+    assert max(step.bytes for step in whole.backward) == weight + 7 * tensor
+    found = last_stage(13, 17)
+    assert [op.op_type for op in found.again] == ["MatMul", "Tanh"] * 4
+    # What it reads of the first stage, and both checkpoints.
+    assert [t.bytes for t in found.stash] == [tensor] * 3
+    assert len(found.forward) == 11 and len(found.backward) == 8 + 11
+    assert [step.phase for step in found.backward[:3]] == ["backward"] * 3
+    assert max(step.bytes for step in found.backward) == weight + 3 * tensor
+    # Nothing follows the last checkpoint but the loss.
+    assert len(last_stage(19).again) == 10
 
 
 def test_weights_and_accumulators_by_hand() -> None:
