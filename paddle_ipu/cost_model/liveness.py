@@ -146,17 +146,17 @@ def stage_liveness(
     most = forward.most
     grads: Mapping[str, Tensor] = {}
     for number, segment in reversed(list(enumerate(segments, 1))):
-        again = not (spared and number == len(segments))
+        is_spared = spared and number == len(segments)
         kept = {n: t for n, t in _kept(segment, roots, "NoRecompute").items() if n not in crossing}
         walk = _Walk(segment, roots, {**crossing, **kept}, frozenset(), grads)
-        walk.forward(segment, "recompute" if again else "forward")
+        walk.forward(segment, "forward" if is_spared else "recompute")
         done = len(walk.steps)
         walk.backward(segment, {n: float(t.bytes) for n, t in kept.items()}, kept)
-        if again:
-            result.again += segment
-        else:
+        if is_spared:
             result.forward += walk.steps[:done]
             walk.steps = walk.steps[done:]
+        else:
+            result.again += segment
         result.backward += walk.steps
         grads = walk.gradients.now
         if walk.most > most:
