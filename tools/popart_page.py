@@ -17,11 +17,14 @@ _INTRO = """\
 <!-- Made from paddle_ipu/popart/__init__.py, option_effects.py and tools/popart_differences.py:
 python -m tools.generate_docs popart --write -->
 
-`paddle_ipu.popart` has the public names of PopART 3.4's Python module `popart`, so that a program
-written for that runs on the IPU Model with another import. Classes, overloads, argument names,
-defaults and enumerations are compared with a table of PopART's bindings: what is called otherwise
-there is called otherwise here, such as the `debugName` of `call` or the `name` of `logical_if`.
-[devices.md](devices.md) says which IPUs there are.
+On this page you can look up every name of `paddle_ipu.popart` and every field of `SessionOptions`.
+[Run a popart program without the SDK](from_popart.md) is the guide,
+[PopART's devices](devices.md) says which IPUs there are.
+
+`paddle_ipu.popart` has the public names of PopART 3.4's Python module `popart`, so a program
+written for it runs on the IPU Model with another import. A test compares classes, overloads,
+argument names, defaults and enumerations with a table of PopART's bindings. Irregular names are
+kept, such as the `debugName` of `call` or the `name` of `logical_if`.
 
 ## What is there
 """
@@ -37,28 +40,28 @@ Names of PopART 2.0 to 3.3 that 3.4 does not have any more:
 _GROUPS = """
 ## Weights that differ between groups of replicas
 
-`Builder.addInitializedInputTensor(array, variableSettings, name)` makes such a weight. Its array
-has an entry for each group, `[groups, *shape]`; where the session has one group, it has the
-weight's own shape. Four replicas, of which two and two train a weight of their own:
+`Builder.addInitializedInputTensor(array, variableSettings, name)` adds such a weight. Its array
+has an entry for each group, `[groups, *shape]`; if the session has one group, it has the
+weight's own shape. Here two groups of two replicas each train a weight of their own:
 
 ```python
 group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
 w = builder.addInitializedInputTensor(np.stack([w0, w1]), popart.VariableSettings(group), "w")
 ```
 
-- **Shapes**: how many groups there are follows from the session's replicas, so the tensor, and
-  what is computed of it, has no shape before a session has the model; `getTensorShape` of the
-  weight gives its array's. On a replica it is `shape`: `Session.getInfo` says so.
-- **Training**: a group's gradients are added over its own replicas and micro-batches, and each
-  group has optimizer state of its own, so with gradients that are summed a group trains as if it
-  were alone. PopART divides by the number of all replicas nevertheless, and so does this: with
+- **Shapes**: the number of groups follows from the session's replicas, so the tensor, and
+  what is computed from it, has no shape before a session has the model; `getTensorShape` of the
+  weight returns its array's. On a replica it is `shape`: `Session.getInfo` says so.
+- **Training**: a group's gradients are summed over its own replicas and micro-batches, and each
+  group has its own optimizer state, so with summed gradients a group trains as if it
+  were alone. As in PopART, means are divided by the number of all replicas nevertheless: with
   `Mean` and `Post` a group's step is as many times smaller as there are groups (`Running`
   averages over the group), and SGD's `Combined` velocity with accumulation is divided by the
   groups in each update.
-- **Reading**: `readWeights` gives the values of each group's first replica, `[groups, *shape]`,
+- **Reading**: `readWeights` returns the values of each group's first replica, `[groups, *shape]`,
   with `AllReplicas` those of every replica, `[replicas, *shape]`; optimizer state is read as its
   weight is. `AllReduceReplicas` is `OnePerGroup`, as in PopART. `writeWeights`, `modelToHost`
-  and `resetHostWeights` have one entry for each group always; a saved model keeps the settings.
+  and `resetHostWeights` always have one entry for each group; a saved model keeps the settings.
 - **Refused**: settings with a stride, which no model keeps, as in PopART; `ClipNormSettings` of
   such a weight; a `PaddleOptimizer`; replicas over several processes; sharding over replicas
   that do not share the values.
@@ -70,9 +73,9 @@ _OPTIONS = """
 | status | what it means |
 | --- | --- |
 | numbers | changes what is computed |
-| behaviour | changes what a session does or says; no number depends on it |
-| cost | changes memory or time, here or in predictions; no number depends on it |
-| checked | a session is refused by it where PopART refuses it; else it is kept for hardware |
+| behaviour | changes what a session does or says, but no number |
+| cost | changes memory or time, here or in predictions, but no number |
+| checked | a session is refused where PopART refuses it; otherwise it is kept for hardware |
 | recorded | does nothing here; it is kept for hardware |
 | refused | another value than the default raises `NotSupported` |
 
@@ -85,8 +88,8 @@ Fields of `popart.SessionOptions`:
 _DIFFERENCES = """
 ## What PopART's own tests ask and this does not do
 
-Graphcore wrote some 3,300 Python tests for PopART 3.4. What about half of them, read beside this
-package, ask and find otherwise here is listed whole.
+Graphcore wrote some 3,300 Python tests for PopART 3.4. About half of them were compared with this
+package. This table lists every difference that was found.
 
 | the test asks that | here | why |
 | --- | --- | --- |"""
