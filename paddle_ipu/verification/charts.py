@@ -69,7 +69,8 @@ def curve(values: Sequence[float | None], title: str) -> str:
     scale = ", logarithmic" if logarithmic else ""
     end = "" if len(points) == len(values) else "; then it is not finite"
     return (
-        f'<figure><svg width="{width}" height="{height}" role="img"><polyline points="{path}"/>'
-        f"</svg><figcaption>{title}: {numbers[0]:.4g} to {numbers[-1]:.4g}{scale}{end}"
+        f'<figure><svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{title} over the steps"><polyline points="{path}"/></svg>'
+        f"<figcaption>{title}: {numbers[0]:.4g} to {numbers[-1]:.4g}{scale}{end}"
         "</figcaption></figure>"
     )

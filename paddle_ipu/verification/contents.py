@@ -141,6 +141,11 @@ SIDES = {
 }
 """By ``against``: what is compared, and with what."""
 
+_ON_THE_PAGE = (
+    "verify(..., raise_on_mismatch=False) returns the report; its save_html(path) writes the table "
+    "of every operator."
+)
+
 
 @dataclass(slots=True)
 class ReportContents:
@@ -266,9 +271,21 @@ class ReportContents:
         if not lines:
             return ""
         lines += map(str, (*self.findings, *self.not_finite))
-        if first is not None and not self.not_finite:
-            lines += [self._where(first), self._advice(first)]
+        beginning = self.beginning()
+        if beginning is not None:
+            where, advice = beginning
+            lines += [where, f"{advice} {_ON_THE_PAGE}"]
         return "\n".join(lines)
+
+    def beginning(self) -> tuple[str, str] | None:
+        """Where the sides part, and what to do about it.
+
+        None if they do not, or if what is not finite says it.
+        """
+        first = self.first_divergence
+        if first is None or self.not_finite:
+            return None
+        return self._where(first), self._advice(first)
 
     @property
     def other(self) -> str:
@@ -321,18 +338,13 @@ class ReportContents:
     def _advice(self, first: OperatorRow | Comparison) -> str:
         row = first.result if isinstance(first, OperatorRow) else first
         if self.against != "cpu":
-            hint = (
+            return (
                 "Keep what loses too much in float32, or scale it; "
                 "max_drift says how much is too much."
             )
-        elif row in self.updates:
-            hint = "Report the rule with these numbers."
-        else:
-            hint = "If the program is what you mean, report the operator with these numbers."
-        return (
-            f"{hint} verify(..., raise_on_mismatch=False) returns the report; its "
-            "save_html(path) writes the table of every operator."
-        )
+        if row in self.updates:
+            return "Report the rule with these numbers."
+        return "If the program is what you mean, report the operator with these numbers."
 
     def sections(self) -> Iterator[tuple[str, Sequence[Comparison]]]:
         """(title, rows) of what is compared beside the operators."""

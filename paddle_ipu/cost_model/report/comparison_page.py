@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from paddle_ipu.cost_model.report.comparison_text import (
@@ -14,38 +14,26 @@ from paddle_ipu.cost_model.report.comparison_text import (
     titles,
     unchanged,
 )
-from paddle_ipu.cost_model.report.differences import Differences
-from paddle_ipu.cost_model.report.page import page_part, policy_digest
+from paddle_ipu.cost_model.report.differences import Change, Differences
 from paddle_ipu.notebook.html_table import html_table
+from paddle_ipu.pages.document import Section, document
+from paddle_ipu.pages.table import Column, number_cell, row, table, text_cell
 
 _IN_NOTEBOOK = 10
 
 
 def comparison_page(found: Differences) -> str:
-    """One page without scripts that needs no other file and no network."""
-    style = page_part("style.css")
-    title = f"{found.before.source} and {found.after.source}"
-    sections = "".join(_sections(found))
-    lines = "".join(f"<p>{escape(line)}</p>\n" for line in titles(found))
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-style-src '{policy_digest(style)}'; img-src data:; base-uri 'none'; form-action 'none'">
-<link rel="icon" href="data:,">
-<title>{escape(title)}: compared</title>
-<style>{style}</style>
-</head>
-<body>
-<header><div><h1>{escape(title)}</h1>
-{lines}<p><span class="badge">predicted, not measured</span></p></div></header>
-<main>
-{sections}</main>
-</body>
-</html>
-"""
+    """One page that needs no other file and no network."""
+    return document(
+        f"{found.before.source} and {found.after.source}",
+        about="compared",
+        lines=[
+            *map(escape, titles(found)),
+            '<span class="badge">predicted, not measured</span>',
+        ],
+        sections=list(_sections(found)),
+        footer="Written by paddle_ipu from two reports.",
+    )
 
 
 def comparison_tables(found: Differences) -> str:
@@ -60,44 +48,40 @@ def comparison_tables(found: Differences) -> str:
     return "".join(tables)
 
 
-def _sections(found: Differences) -> Iterator[str]:
-    said = remarks(found)
-    totals = [(total.name, *cells(total)) for total in found.totals]
-    yield _section("Summary", [*said], ("", *HEAD), totals)
+def _sections(found: Differences) -> Iterator[Section]:
+    yield _section("summary", "Summary", remarks(found), _changes("total", found.totals))
     settings = settings_rows(found)
     if settings:
         lead = ["Of the program, its strategy and the machine."]
-        yield _section("What differs", lead, ("", "before", "after"), settings)
+        columns = [Column("setting"), Column("before", number=True), Column("after", number=True)]
+        rows = (
+            row([text_cell(name), text_cell(before, kind="n"), text_cell(after, kind="n")])
+            for name, before, after in settings
+        )
+        yield _section("settings", "What differs", lead, table(columns, rows))
     for layers in found.layers:
-        rows = [(layer_name(row.name), *cells(row)) for row in layers.changes]
         lead = [unchanged(layers)] if layers.unchanged else []
-        yield _section(f"Layers by {layers.title}", lead, ("layer", *HEAD), rows)
+        body = _changes("layer", layers.changes)
+        yield _section(layers.key, f"Layers by {layers.title}", lead, body)
 
 
-def _section(
-    name: str, lead: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> str:
+def _section(key: str, name: str, lead: Iterable[str], body: str) -> Section:
     leads = "".join(f'<p class="lead">{escape(line)}</p>' for line in lead)
-    return (
-        f"<section><h2>{escape(name)}</h2>{leads}{_table(head, rows) if rows else ''}</section>\n"
-    )
+    return Section(key, escape(name), body=leads + body)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is a name and whose others are numbers."""
-    names = "".join(
-        f'<th scope="col"{_number(at)}>{escape(name)}</th>' for at, name in enumerate(head)
-    )
-    body = "".join(
-        "<tr>" + "".join(f"<td{_number(at)}>{escape(cell)}</td>" for at, cell in enumerate(row))
-        + "</tr>\n"
-        for row in rows
-    )  # fmt: skip
-    return (
-        f'<div class="scroll"><table><thead><tr>{names}</tr></thead>\n'
-        f"<tbody>\n{body}</tbody></table></div>"
-    )
+def _changes(what: str, changes: Sequence[Change]) -> str:
+    """A table of totals or layers with what they were, are, and the change; "" without any."""
+    if not changes:
+        return ""
+    columns = [Column(what), *(Column(name, number=True) for name in (*HEAD[:-1], "share"))]
+    return table(columns, map(_change, changes))
 
 
-def _number(column: int) -> str:
-    return ' class="n"' if column else ""
+def _change(change: Change) -> str:
+    share = change.amount / change.before if change.before else None
+    values = (change.before, change.after, change.amount, share)
+    return row([
+        text_cell(layer_name(change.name)),
+        *(number_cell(value, text) for value, text in zip(values, cells(change), strict=True)),
+    ])  # fmt: skip

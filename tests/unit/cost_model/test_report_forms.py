@@ -187,7 +187,7 @@ def test_names_of_a_program_are_data() -> None:
     text = page_of(evil_report())
     assert "<img" not in text and "</script><" not in text
     assert len(re.findall("</script>", text)) == 2, "the report and the script that draws it"
-    data = re.search(r'<script type="application/json" id="report">(.*?)</script>', text, re.S)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert data is not None
     found = json.loads(data[1])
     assert found["name"] == EVIL and found["nodes"]["rows"][0][2] == EVIL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +14,21 @@ from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.directory import page_of
 from paddle_ipu.dialect.node_origin import NodeOrigin
 from tests.unit.cost_model.programs import chain
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-selenium = pytest.importorskip("selenium", reason="selenium is not installed")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="no Chromium with its chromedriver is installed"
+from tests.unit.pages.browser import (
+    CONTRAST,
+    browser,
+    focus,
+    in_colours,
+    in_width,
+    keys,
+    needs_browser,
+    overflowing,
+    tab_stops,
+    text,
 )
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+pytestmark = needs_browser
+
 EVIL = "</script><img src=x onerror='window.hacked=1'><b>"
 MEASURED = {
     "machine": "this one",
@@ -48,18 +50,8 @@ SECTIONS = (
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    found.set_window_size(1280, 900)
-    yield found
-    found.quit()
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -78,22 +70,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 def page(driver: Any, address: str) -> Any:
     driver.get(address)
     return driver
-
-
-def keys(page: Any, *pressed: str) -> None:
-    from selenium.webdriver import ActionChains
-
-    ActionChains(page).send_keys(*pressed).perform()
-
-
-def text(page: Any, selector: str) -> str:
-    return str(
-        page.execute_script("return document.querySelector(arguments[0]).textContent", selector)
-    )
-
-
-def focus(page: Any, selector: str) -> None:
-    page.execute_script("document.querySelector(arguments[0]).focus()", selector)
 
 
 def test_every_view_is_drawn_and_nothing_is_loaded_or_complained_of(page: Any) -> None:
@@ -195,21 +171,10 @@ def test_an_ipu_is_chosen_with_the_arrow_keys(page: Any) -> None:
 
 
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Any) -> None:
-    reached = []
-    for _ in range(60):
-        keys(page, "\ue004")  # tab
-        found = page.execute_script(
-            "const e = document.activeElement, s = getComputedStyle(e), n = e.nextElementSibling;"
-            "const t = e.type === 'radio' ? getComputedStyle(n) : s;"
-            "return [e.tagName, e.getAttribute('role') || e.type || '', t.outlineStyle]"
-        )
-        if found[0] == "BODY":
-            break
-        assert found[2] != "none", f"{found} has the focus and does not show it"
-        reached.append((found[0].lower(), found[1]))
+    reached = tab_stops(page)
     assert reached.count(("svg", "slider")) == 3
     assert reached.count(("a", "")) == 1 + len(SECTIONS), "the way past the navigation, and it"
-    assert reached.count(("input", "search")) == 1
+    assert reached.count(("input", "search")) == 2, "of operators, and of the largest tensors"
     assert reached.count(("input", "radio")) == 3
     unnamed = page.execute_script(
         "return [...document.querySelectorAll('button, input, svg[role], [role=img]')].filter(e => "
@@ -217,21 +182,6 @@ def test_tab_reaches_every_control_and_shows_where_it_is(page: Any) -> None:
     )
     assert unnamed == 0
 
-
-# Text against what is behind it, by WCAG: 4.5 for text of this size.
-CONTRAST = """
-const rgb = text => text.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => { const f = x => (x /= 255) <= 0.03928 ? x / 12.92
-  : ((x + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
-const ground = e => { for (; e; e = e.parentElement) {
-  const c = getComputedStyle(e).backgroundColor;
-  if (rgb(c)[3] !== 0) return c; } return "rgb(255, 255, 255)"; };
-return [...document.querySelectorAll("h1, h2, p, span, td, th, b, dt, dd, code, a, small")]
-  .filter(e => e.checkVisibility() && e.textContent.trim()).map(e => {
-    const a = light(rgb(getComputedStyle(e).color)), b = light(rgb(ground(e)));
-    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 80)]; })
-  .filter(([contrast]) => contrast < 4.5);
-"""
 
 # Numbers of micro-batches on the marks that they stand on.
 MARKS = """
@@ -248,11 +198,7 @@ return ["--c-forward", "--c-backward"].map(light).map(mark =>
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
-    page.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-    )
-    page.refresh()
+    in_colours(page, scheme)
     ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (int(ground.split("(")[1].split(",")[0]) > 128) == (scheme == "light")
     assert page.execute_script(CONTRAST) == []
@@ -263,15 +209,9 @@ def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
 
 
 def test_a_narrow_window_and_paper_hold_it(page: Any) -> None:
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False},
-    )
-    try:
-        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert page.execute_script(wide) == 0
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    for width in (320, 400, 1280, 2560):
+        with in_width(page, width):
+            assert overflowing(page) == [], width
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         shown = (

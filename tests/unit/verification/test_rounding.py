@@ -318,7 +318,7 @@ def test_the_page_has_every_operator_though_they_agree() -> None:
     report = build(transformer, SHAPES[transformer]).verify(rtol=1e-3, atol=1e-4)
     assert report.verdict == "agrees" and not report.operators
     page = report.to_html()
-    assert '<table id="operators">' in page and len(report.operators) > 20
+    assert '<table id="operators-table">' in page and len(report.operators) > 20
     assert page.count('<tr class="agrees"') == len(report.operators) + len(report.fetches)
     assert report.to_html() == page
 

@@ -1,1 +1,1 @@
-"""The style and the scripts of the reports' page, as data."""
+"""The scripts and styles of the reports' page, as data."""

@@ -11,13 +11,13 @@ function measuredView(report, section, nodes) {
   const predicted = predictedTimes(report, nodes, lines);
   const head = names => h("thead", {}, h("tr", {}, names.map(([name, kind]) =>
     h("th", { scope: "col", class: kind === "text" ? undefined : `n ${kind}` }, name))));
-  const beside = time => h("td", { class: "n soft" }, time === undefined ? "" : seconds(time));
-  const own = time => h("td", { class: "n measured" }, seconds(time));
+  const beside = time => h("td", { class: "n soft", "data-sort": time ?? "" }, time === undefined ? "" : seconds(time));
+  const own = time => h("td", { class: "n measured", "data-sort": time }, seconds(time));
   const share = time => {
     const bar = h("i", { class: "bar" });
     bar.style.width = `${60 * time / run}px`;
     bar.style.background = colour("measured");
-    return h("td", { class: "n" }, bar, percent(time / run));
+    return h("td", { class: "n", "data-sort": time }, bar, percent(time / run));
   };
   const columns = [["measured here", "measured"], ["of the run", ""],
     [`predicted for ${report.machine.name}`, ""]];
@@ -28,13 +28,14 @@ function measuredView(report, section, nodes) {
   const layers = report.measured_layers ?? [];
   if (layers.some(row => row.layer)) section.append(h("h3", {}, "By layer"),
     h("div", { class: "scroll" }, h("table", {}, head([["layer", "text"], ...columns]),
-      h("tbody", {}, layers.slice(0, 60).map(row => h("tr", {}, cell(row.layer || "in no layer"),
+      h("tbody", {}, layers.map(row => h("tr", {}, cell(row.layer || "in no layer"),
         own(row.measured), share(row.measured), beside(row.predicted)))))));
   if (lines.length) section.append(h("h3", {}, "By line, those that took longest"),
     h("div", { class: "scroll" }, h("table", {},
       head([["line", "text"], ["layer", "text"], ["operator", "text"], ["forward", ""], ["backward", ""], ...columns]),
-      h("tbody", {}, lines.slice(0, 60).map(row => h("tr", {}, lineCell(row.source),
-        cell(row.layer ?? ""), cell(row.operator), cell(seconds(row.forward), true), cell(seconds(row.backward), true),
+      h("tbody", {}, lines.map(row => h("tr", {}, lineCell(row.source),
+        cell(row.layer ?? ""), cell(row.operator), cell(seconds(row.forward), true, row.forward),
+        cell(seconds(row.backward), true, row.backward),
         own(row.seconds), share(row.seconds),
         beside(predicted.lines.get(`${row.popart}\n${row.source}\n${row.layer ?? ""}`))))))));
 }

@@ -9,7 +9,7 @@ function memoryView(report, section) {
   for (const ipu of ipus) section.append(tileBar(report, ipu, names, most));
   section.append(h("h3", {}, "Bytes of all tiles, at the peak"),
     byCategory(ipus, names, report.machine.processor.tiles));
-  const tensors = h("div", { class: "scroll" });
+  const tensors = h("div");
   const show = number => tensors.replaceChildren(largest(ipus.find(x => x.ipu === Number(number))));
   byLayer(report, section);
   section.append(h("h3", {}, "Largest tensors at the peak"));
@@ -33,7 +33,7 @@ function tileBar(report, ipu, names, most) {
   const track = h("div", { role: "img", "aria-label": `IPU ${ipu.ipu}: ${share} of ${
     bytes(ipu.tile.capacity)}; ${names.map(n => `${n} ${bytes(part(n))}`).join(", ")}` });
   Object.assign(track.style, {
-    position: "relative", height: "1.35rem", flex: "1", background: "var(--c-wait)",
+    position: "relative", height: "1.35rem", background: "var(--c-wait)",
     borderRadius: "3px", overflow: "hidden", display: "flex",
   });
   for (const name of names) {
@@ -49,11 +49,8 @@ function tileBar(report, ipu, names, most) {
     top: 0, bottom: 0, background: ipu.fits ? "var(--ink)" : "var(--bad)",
   });
   track.append(limit);
-  const row = h("div", {}, h("span", {}, `IPU ${ipu.ipu}`), track,
+  const row = h("div", { class: "tilebar" }, h("span", {}, `IPU ${ipu.ipu}`), track,
     h("span", {}, `${bytes(ipu.tile.peak)}, ${share}`));
-  Object.assign(row.style, { display: "flex", gap: ".8rem", alignItems: "center", margin: ".25rem 0" });
-  row.firstChild.style.width = "3.6rem";
-  row.lastChild.style.width = "9rem";
   if (!ipu.fits) row.lastChild.style.color = "var(--bad)";
   return row;
 }
@@ -61,8 +58,8 @@ function tileBar(report, ipu, names, most) {
 function byCategory(ipus, names, tiles) {
   const row = (name, values) => h("tr", {}, h("th", { scope: "row" }, name),
     values.map(value => cell(value, true)));
-  return h("div", { class: "scroll" }, h("table", {},
-    heads(["", ...ipus.map(x => `#IPU ${x.ipu}`)]),
+  const table = h("table", { "data-live": true },
+    heads(["category", ...ipus.map(x => `#IPU ${x.ipu}`)]),
     h("tbody", {}, names.map(name => row(name, ipus.map(x => {
       const size = x.categories[name] ?? 0;
       return [bytes(size), h("span", { class: "soft share" }, percent(size / x.peak))];
@@ -70,7 +67,9 @@ function byCategory(ipus, names, tiles) {
       row("all", ipus.map(x => bytes(x.peak))),
       row("a tile, on average", ipus.map(x => bytes(x.peak / tiles))),
       row("fullest tile", ipus.map(x => bytes(x.tile.peak))),
-      row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity))))));
+      row("of the tile", ipus.map(x => percent(x.tile.peak / x.tile.capacity)))));
+  labelled(table);
+  return h("div", { class: "scroll" }, table);
 }
 
 /** Bytes at the peak by layer, the numbers in its path folded. */
@@ -82,18 +81,18 @@ function byLayer(report, section) {
   if (!rows.some(([layer]) => layer)) return;
   section.append(h("h3", {}, "Tensors at the peak, by layer"), h("div", { class: "scroll" },
     h("table", {}, heads(["layer", ...ipus.map(x => `#IPU ${x.ipu}`)]),
-      h("tbody", {}, rows.slice(0, 40).map(([layer]) => h("tr", {},
+      h("tbody", {}, rows.map(([layer]) => h("tr", {},
         h("td", { class: "line mono" }, layer || "in no layer"),
-        ipus.map(x => cell(x.layers[layer] ? bytes(x.layers[layer]) : "", true))))))));
+        ipus.map(({ layers }) => cell(layers[layer] ? bytes(layers[layer]) : "", true,
+          layers[layer] ?? ""))))))));
 }
 
 function largest(ipu) {
-  const table = rows => h("table", {}, heads(["#bytes", "category", "tensor", "layer", "line"]),
-    h("tbody", {}, rows.map(held => h("tr", {}, cell(bytes(held.bytes), true),
+  const table = h("table", {}, heads(["#bytes", "category", "tensor", "layer", "line"]),
+    h("tbody", {}, ipu.tensors.map(held => h("tr", {}, cell(bytes(held.bytes), true, held.bytes),
       cell(held.category), h("td", { class: "line mono" }, held.name),
-      h("td", { class: "line mono" }, held.layer),
-      lineCell(held.source)))));
-  const first = ipu.tensors.slice(0, LARGEST), others = ipu.tensors.slice(LARGEST);
-  return h("div", {}, table(first), others.length ? h("details", {},
-    h("summary", {}, `${others.length} more`), table(others)) : null);
+      h("td", { class: "line mono" }, held.layer), lineCell(held.source)))));
+  const place = h("div", {}, h("div", { class: "scroll" }, table));
+  live(table, { most: LARGEST });
+  return place;
 }

@@ -1,7 +1,5 @@
 // Operators with the user's lines: a table to sort, search and group. Rows are made when needed.
 
-const PAGE = 30;
-
 const COLUMNS = [
   ["share", "of the time", true, (row, all) => percent(row.all / all)],
   ["op_type", "operator", false, row => called(row) + (row.priced ? "" : " (no cost row)")],
@@ -103,11 +101,12 @@ function operatorsView(report, section, nodes) {
         if (name === "name" || name === "layer") place.className = "line mono";
         if (name === "share") {
           const bar = h("i", { class: "bar" });
-          bar.style.width = `${60 * row.all / all}px`;
+          bar.style.width = `${40 * row.all / all}px`;
           place.prepend(bar);
         }
         return place;
       }))));
+    labelled(body.parentNode);
     more.hidden = rows.length <= state.shown;
     status.textContent = `${whole(Math.min(rows.length, state.shown))} of ${whole(rows.length)} ${
       { kind: "kinds", layer: "layers", each: "operators" }[state.by]}, ${
@@ -140,7 +139,7 @@ function operatorsView(report, section, nodes) {
       drawHead();
       draw();
     }), status),
-  h("div", { class: "scroll" }, h("table", {},
+  h("div", { class: "scroll" }, h("table", { "data-live": true },
     h("caption", {}, "Cycles of a micro-batch, on the operator's IPU"),
     h("thead", {}, head), body)), more);
   drawHead();

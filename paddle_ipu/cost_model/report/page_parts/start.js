@@ -1,6 +1,6 @@
 // Reads the report that the page carries and draws every view.
 
-const report = JSON.parse(document.getElementById("report").textContent);
+const report = JSON.parse(document.getElementById("data").textContent);
 
 function start() {
   const nodes = nodesOf(report);
@@ -14,36 +14,6 @@ function start() {
   };
   for (const [name, view] of Object.entries(views))
     view(report, document.getElementById(name));
-  theme();
-  follow();
-}
-
-/** Marks the section that is read in the navigation. */
-function follow() {
-  const links = new Map([...document.querySelectorAll("nav a")].map(link =>
-    [link.getAttribute("href").slice(1), link]));
-  const seen = new Map();
-  const watcher = new IntersectionObserver(entries => {
-    for (const entry of entries) seen.set(entry.target.id, entry.isIntersecting);
-    const first = [...links.keys()].find(name => seen.get(name));
-    for (const [name, link] of links)
-      if (name === first) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-  }, { rootMargin: "-60px 0px -40% 0px" });
-  for (const name of links.keys()) watcher.observe(document.getElementById(name));
-}
-
-function theme() {
-  const button = document.getElementById("theme"), root = document.documentElement;
-  const dark = () => root.dataset.theme ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  const label = () => { button.textContent = dark() ? "light colours" : "dark colours"; };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-    label();
-  });
-  label();
 }
 
 start();

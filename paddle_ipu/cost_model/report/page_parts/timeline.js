@@ -146,7 +146,7 @@ function stageTable(report) {
   const parts = stage => [stage.forward, stage.backward, stage.recompute];
   return h("div", { class: "scroll" }, h("table", {},
     heads(["#stage", "#IPU", "#forward", "#backward", "#computed again", "#host",
-      "#all", "#of it compute", "#exchange", "#sync", ""]),
+      "#all", "#of it compute", "#exchange", "#sync", "note"]),
     h("tbody", {}, stages.map(stage => h("tr", {},
       ...[stage.stage, stage.ipu, k(stage.forward.cycles), k(stage.backward.cycles),
         k(stage.recompute.cycles), k(stage.stream), k(stage.cycles),

@@ -18,11 +18,6 @@ const s = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
 const colour = name => `var(--c-${name})`;
-const CATEGORY = {
-  "weights": "weights", "optimizer state": "state", "accumulators": "accumulators",
-  "constants": "constants", "code": "code", "streams": "streams", "stash": "stash",
-  "activations": "activations", "temporaries": "temporaries",
-};
 
 const sum = values => values.reduce((a, b) => a + b, 0);
 function scaled(value, units, digits = 3) {
@@ -91,7 +86,7 @@ function drawing(draw) {
   const place = h("div", { class: "scroll" });
   let width = 0;
   const again = () => {
-    const now = Math.max(320, Math.floor(place.clientWidth));
+    const now = Math.max(260, Math.floor(place.clientWidth));
     if (now === width) return;
     width = now;
     draw(place, width);
@@ -122,7 +117,9 @@ const canvas = (width, height) =>
   s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}` });
 
 const title = text => s("title", {}, text);
-const cell = (value, number) => h("td", number ? { class: "n" } : {}, value);
+/** A cell; of a number, `key` is what it is sorted by where its text is no number. */
+const cell = (value, number, key) =>
+  h("td", { class: number ? "n" : undefined, "data-sort": key }, value);
 const heads = names => h("thead", {}, h("tr", {}, names.map(name =>
   h("th", { scope: "col", class: name.startsWith("#") ? "n" : undefined },
     name.replace("#", "")))));

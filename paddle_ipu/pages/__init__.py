@@ -1,0 +1,1 @@
+"""HTML pages in one design: no other file, no network."""

@@ -1,0 +1,1 @@
+"""The style and the scripts that every page has, as data."""

@@ -1,0 +1,1 @@
+"""The script and the style of a verification's page, as data."""
