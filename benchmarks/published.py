@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import paddle
@@ -31,7 +30,7 @@ from examples.bert.stages.presets import PRESETS
 from examples.bert.stages.settings import Settings
 from examples.bert.stages.strategy import ipu_strategy
 from paddle_ipu.compiler.predicted_program import predicted_program
-from paddle_ipu.cost_model import constants, matmul_plan, memory, operator_cost
+from paddle_ipu.cost_model.constants import CONSTANTS, TABLE, Constants
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.placement import Cuts, place
@@ -267,9 +266,9 @@ def program_of(row: Row, strategies: dict[str, Any]) -> Program:
     )
 
 
-def _prediction(row: Row, program: Program) -> Prediction:
+def _prediction(row: Row, program: Program, constants: Constants = CONSTANTS) -> Prediction:
     machine = machine_named(row.machine)
-    return predict(program, machine, Pricing(machine.processor))
+    return predict(program, machine, Pricing(machine.processor, constants))
 
 
 def _line(row: Row, program: Program) -> str:
@@ -288,36 +287,27 @@ def _line(row: Row, program: Program) -> str:
     )
 
 
-MODULES: tuple[ModuleType, ...] = (matmul_plan, memory, operator_cost)
-"""Where the fitted constants are used."""
-
-
 def _sensitivities(programs: Sequence[Program]) -> str:
     """What a fifth less and a fifth more of each constant changes, row by row."""
 
-    def measured() -> list[tuple[float, float]]:
-        matmul_plan.plan_product.cache_clear()
-        found = [_prediction(row, program) for row, program in zip(ROWS, programs, strict=True)]
+    def measured(constants: Constants) -> list[tuple[float, float]]:
+        found = [_prediction(*pair, constants) for pair in zip(ROWS, programs, strict=True)]
         return [(f.cycles.throughput, float(f.memory.worst.per_tile)) for f in found]
 
-    base = measured()
+    base = measured(CONSTANTS)
     lines = [f"{at}  {row.name}, {row.machine}" for at, row in enumerate(ROWS, 1)]
     head = "".join(f"{at:>8}" for at in range(1, len(ROWS) + 1))
     lines += ["", f"{'rows/s, of row':<32}{head}"]
     sizes = ["", f"{'the fullest tile, of row':<32}{head}"]
-    for name in (name for name in vars(constants) if name.isupper()):
-        users = [module for module in MODULES if hasattr(module, name)]
-        value = getattr(constants, name)
+    for name in TABLE:
         for factor in (0.8, 1.2):
-            for module in users:
-                setattr(module, name, value * factor)
-            pairs = list(zip(measured(), base, strict=True))
-            title = f"{name} x {factor}"
+            changed = replace(CONSTANTS, **{name: getattr(CONSTANTS, name) * factor})
+            pairs = list(zip(measured(changed), base, strict=True))
             for at, text in enumerate((lines, sizes)):
                 changes = [now[at] / before[at] - 1 for now, before in pairs]
-                text.append(f"{title:<32}" + "".join(f"{change:>+8.1%}" for change in changes))
-        for module in users:
-            setattr(module, name, value)
+                if any(abs(change) >= 0.0005 for change in changes):
+                    title = f"{name} x {factor}"
+                    text.append(f"{title:<32}" + "".join(f"{change:>+8.1%}" for change in changes))
     return "\n".join([*lines, *sizes])
 
 

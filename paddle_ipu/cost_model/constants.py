@@ -1,20 +1,104 @@
-"""The fitted constants of the predictor, all of them; every other figure has a source.
+"""What the predictor takes for granted beside the figures of machines, and how sure it is of it.
 
-The first two were fitted together to the throughputs of BERT-Base phase 1 and ResNet-50 that
-``benchmarks/published.py`` prints as fitted. The last two, of memory, were set so that the
-published strategies of BERT-Base fit; nobody published what their tiles held.
+Two constants were fitted together to the throughputs of BERT-Base phase 1 and ResNet-50 that
+``benchmarks/published.py`` prints as fitted. The two of memory were set so that the published
+strategies of BERT-Base fit; nobody published what their tiles held. The others are assumptions:
+passes counted from what the operators compute, for which no source was found.
 """
 
 from __future__ import annotations
 
-EXCHANGE_EFFICIENCY = 0.85
-"""Share of the exchange's bandwidth that tensors laid out for something else get."""
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-VERTEX_OVERHEAD = 1.4
-"""Instructions of an elementwise vertex for each one that poplibs' inner loops count."""
 
-CODE_BYTES_PER_SET = 400.0
-"""Bytes of a tile for each distinct compute set: code, vertices, their state, exchange code."""
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The constants; :data:`TABLE` says what each is.
 
-TILE_IMBALANCE = 1.1
-"""What the fullest tile holds, over the mean of the tiles."""
+    Attributes:
+        exchange_efficiency: share of the exchange's bandwidth that tensors laid out for something
+            else get.
+        vertex_overhead: instructions of an elementwise vertex for each one that poplibs' inner
+            loops count.
+        code_bytes_per_set: bytes of a tile for each distinct compute set: code, vertices, their
+            state, exchange code.
+        tile_imbalance: what the fullest tile holds, over the mean of the tiles.
+        norm_forward, norm_backward: passes of a normalisation over its operand.
+        softmax_forward, softmax_backward: likewise of a softmax, beside the exponential.
+        cycles_an_index: a tile's cycles for each index of a gather or scatter.
+        gates_forward, gates_backward: passes of a recurrent layer over its gates, beside their
+            activations.
+        update_cycles: vector operations of an update rule for an element, over those of
+            :data:`RULE_CYCLES`.
+    """
+
+    exchange_efficiency: float = 0.85
+    vertex_overhead: float = 1.4
+    code_bytes_per_set: float = 400.0
+    tile_imbalance: float = 1.1
+    norm_forward: float = 6.0
+    norm_backward: float = 11.0
+    softmax_forward: float = 5.0
+    softmax_backward: float = 4.0
+    cycles_an_index: float = 12.0
+    gates_forward: float = 2.0
+    gates_backward: float = 4.0
+    update_cycles: float = 1.0
+
+
+CONSTANTS = Constants()
+"""Those of all predictions."""
+
+RULE_CYCLES: Mapping[str, float] = {
+    "sgd": 4, "momentum": 8, "lars_momentum": 20, "adam": 40, "adamw": 44, "lamb": 60,
+}  # fmt: skip
+"""Vector operations of an update rule for an element: reads, multiplies, adds, roots, writes."""
+
+OTHER_RULE = 40.0
+"""Those of a rule that the table does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a constant comes from, and between which factors of it 80 % of the belief lies.
+
+    Attributes:
+        kind: ``fitted``, to published results, or ``assumed``.
+        why: to what it was fitted, or how it was counted.
+        low, high: factors of the constant.
+    """
+
+    kind: str
+    why: str
+    low: float
+    high: float
+
+
+TABLE: Mapping[str, Provenance] = {
+    "exchange_efficiency": Provenance(
+        "fitted", "the throughputs of BERT-Base phase 1 and ResNet-50", 0.85, 1.15
+    ),
+    "vertex_overhead": Provenance(
+        "fitted", "the throughputs of BERT-Base phase 1 and ResNet-50", 0.75, 1.35
+    ),
+    "code_bytes_per_set": Provenance(
+        "fitted", "that the published strategies of BERT-Base fit", 0.7, 1.4
+    ),
+    "tile_imbalance": Provenance(
+        "fitted", "that the published strategies of BERT-Base fit", 0.95, 1.1
+    ),
+    "norm_forward": Provenance(
+        "assumed", "mean, variance, subtract, scale, scale, shift", 0.7, 1.4
+    ),
+    "norm_backward": Provenance(
+        "assumed", "two sums, and nine passes of the three gradients", 0.7, 1.4
+    ),
+    "softmax_forward": Provenance("assumed", "maximum, subtract, sum, divide, write", 0.7, 1.4),
+    "softmax_backward": Provenance("assumed", "multiply, sum, subtract, multiply", 0.7, 1.4),
+    "cycles_an_index": Provenance("assumed", "load, compare with the tile's rows, branch", 0.5, 2),
+    "gates_forward": Provenance("assumed", "multiply and add of the state", 0.7, 1.4),
+    "gates_backward": Provenance("assumed", "twice the forward passes", 0.7, 1.4),
+    "update_cycles": Provenance("assumed", "operations of the rule, none of them fused", 0.5, 1.5),
+}
+"""Field of :class:`Constants` -> its provenance."""

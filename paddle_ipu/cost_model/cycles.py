@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from paddle_ipu.cost_model.constants import OTHER_RULE, RULE_CYCLES
 from paddle_ipu.cost_model.links import copy_cycles, ring_rate
 from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
 from paddle_ipu.cost_model.machines import Machine
@@ -20,12 +21,6 @@ from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost
 from paddle_ipu.cost_model.program import Operator, Program
 from paddle_ipu.dialect.node_origin import NodeOrigin
-
-# Vector operations that a rule needs for an element: reads, multiplies, adds, roots and writes.
-_RULE_CYCLES: Mapping[str, float] = {
-    "sgd": 4, "momentum": 8, "lars_momentum": 20, "adam": 40, "adamw": 44, "lamb": 60,
-}  # fmt: skip
-_OTHER_RULE = 40.0
 
 
 @dataclass(slots=True)
@@ -365,7 +360,7 @@ def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, f
         split = replicas if settings.state_sharded else 1
         rate = machine.streaming_bandwidth / min(machine.board_ipus, settings.ipus)
         streaming = 2.0 * states / split / rate * clock
-    cycles = _RULE_CYCLES.get(program.rule, _OTHER_RULE)
+    cycles = RULE_CYCLES.get(program.rule, OTHER_RULE) * pricing.constants.update_cycles
     rule = 0.0
     for group in weights:
         # A replica updates the part whose state it has.

@@ -155,6 +155,18 @@ MACHINE_SOURCES: Mapping[str, str] = {
 }
 """Field of :class:`Machine` -> where its figure comes from."""
 
+UNCERTAIN: Mapping[str, tuple[float, float]] = {
+    "copy_bytes": (0.75, 1.5),
+    "sync_cycles": (0.7, 1.5),
+    "call_cycles": (0.7, 1.5),
+    "link_efficiency": (0.85, 1.1),
+    "host_bandwidth": (0.6, 1.2),
+    "streaming_bandwidth": (0.5, 1.5),
+    "gateway_bandwidth": (0.6, 1.1),
+}
+"""Figure that Graphcore did not publish, or that is a link's nominal rate -> factors of it between
+which 80 % of the belief lies; assumed."""
+
 _BOARD = Machine(
     name="M2000",
     processor=_GC200,

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.machines import Processor
 
 Array = np.ndarray[Any, Any]
@@ -104,34 +104,43 @@ def _ceil(value: Any, by: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def plan_product(product: Product, processor: Processor, proportion: float, least: int = 1) -> Plan:
+def plan_product(
+    product: Product,
+    processor: Processor,
+    proportion: float,
+    least: int = 1,
+    efficiency: float = CONSTANTS.exchange_efficiency,
+) -> Plan:
     """The plan of fewest cycles within the memory; where none fits, the one of least memory.
 
     Args:
         proportion: share of a tile's memory for the plan's temporaries.
         least: the program's own serialisation.
+        efficiency: share of the exchange's bandwidth that operands get.
     """
-    limit = proportion * processor.tile_memory
+    limit, rate = proportion * processor.tile_memory, processor.exchange_bytes * efficiency
     smallest: Plan | None = None
     for serial in _SERIAL:
         if serial < least or serial >= 2 * max(product.m, product.n) * least:
             continue
-        best = _best(product, processor, limit, serial)
+        best = _best(product, processor, rate, limit, serial)
         if best.fits:
             return best
         if smallest is None or best.temporary < smallest.temporary:
             smallest = best
-    return smallest if smallest is not None else _best(product, processor, limit, least)
+    return smallest if smallest is not None else _best(product, processor, rate, limit, least)
 
 
-def _best(product: Product, processor: Processor, limit: float, serial: int) -> Plan:
+def _best(product: Product, processor: Processor, rate: float, limit: float, serial: int) -> Plan:
     """The best plan of a product computed in `serial` parts, along its longer free side."""
     m, n = product.m, product.n
     if n >= m:
         n = _ceil(n, serial)
     else:
         m = _ceil(m, serial)
-    plans = [_search(product, processor, limit, serial, m, n, swapped) for swapped in (False, True)]
+    plans = [
+        _search(product, processor, rate, limit, serial, m, n, swapped) for swapped in (False, True)
+    ]
     return min(
         plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
     )
@@ -140,13 +149,19 @@ def _best(product: Product, processor: Processor, limit: float, serial: int) -> 
 def _search(
     product: Product,
     processor: Processor,
+    rate: float,
     limit: float,
     serial: int,
     m: int,
     n: int,
     swapped: bool,
 ) -> Plan:
-    """All cuts at once; `swapped` loads the AMP unit with the left operand instead of the right."""
+    """All cuts at once.
+
+    Args:
+        rate: bytes that a tile receives a cycle.
+        swapped: the AMP unit is loaded with the left operand instead of the right.
+    """
     tiles = processor.tiles
     cuts = _CUTS[tiles >= _CUTS]
     groups = {1, product.groups, min(product.groups, tiles)}
@@ -164,7 +179,6 @@ def _search(
     compute = gg * amp_cycles(gm, gk, gn, product.item, processor, swapped, product.line)
     left = gg * gm * gk * product.item * product.left_share
     right = gg * gk * gn * product.item
-    rate = processor.exchange_bytes * EXCHANGE_EFFICIENCY
     # Two tiles that share a bus receive the same rows in one go, where an even number of parts
     # along the other side needs them.
     left_rate = rate * (1 if swapped else 1 + (pn % 2 == 0))

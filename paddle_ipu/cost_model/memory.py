@@ -7,7 +7,7 @@
 Stage s of F + 1 has 2 (F - s) + 1 micro-batches on their way between forward and backward, since
 backward of a micro-batch reaches it so many pipeline cycles later; without a pipeline it is one.
 What is off the chip needs a buffer of its largest tensor; what is sharded is divided by the
-replicas. A tile holds its share of everything, the fullest one TILE_IMBALANCE times that, and its
+replicas. A tile holds its share of everything, the fullest one `tile_imbalance` times that, and its
 code.
 """
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paddle_ipu.cost_model.constants import CODE_BYTES_PER_SET, TILE_IMBALANCE
 from paddle_ipu.cost_model.liveness import (
     Roots,
     StageLiveness,
@@ -261,7 +260,7 @@ def _ipu_memory(
         "activations": live,
         "temporaries": temporary,
     }
-    per_tile = peak / processor.tiles * TILE_IMBALANCE + code / processor.tiles
+    per_tile = peak / processor.tiles * pricing.constants.tile_imbalance + code / processor.tiles
     return (
         IpuMemory(
             ipu=ipu,
@@ -352,4 +351,4 @@ def _code_per_tile(operators: list[Operator], pricing: Pricing, program: Program
         sets += cost.forward.sets
         if program.settings.training:
             sets += cost.backward.sets
-    return sets * CODE_BYTES_PER_SET
+    return sets * pricing.constants.code_bytes_per_set

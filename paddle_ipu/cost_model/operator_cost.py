@@ -19,16 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
+from paddle_ipu.cost_model.constants import CONSTANTS, Constants
 from paddle_ipu.cost_model.machines import Processor
 from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator, Tensor
 from paddle_ipu.cost_model.recurrent_cost import recurrent
 from paddle_ipu.popart.op_schema import READS_NOTHING, CostKind, OpCost
-
-_NORM_PASSES = (6.0, 11.0)
-_SOFTMAX_PASSES = (5.0, 4.0)
-_CYCLES_AN_INDEX = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +40,8 @@ class OperatorCost:
 class Pricing(PartCosts):
     """Prices operators on a processor; equal operators are priced once."""
 
-    def __init__(self, processor: Processor) -> None:
-        super().__init__(processor)
+    def __init__(self, processor: Processor, constants: Constants = CONSTANTS) -> None:
+        super().__init__(processor, constants)
         self._known: dict[tuple[object, ...], OperatorCost] = {}
 
     def cost_of(self, operator: Operator) -> OperatorCost:
@@ -144,16 +141,19 @@ def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     inference = operator.op_type == "BatchNormalization" and len(operator.outputs) < 5
-    passes = (2.0 if inference else _NORM_PASSES[0]) * _cycles(rule, x)
-    forward = pricing.map(x.elements, x.item, passes, sets=4) + sync
-    return forward, pricing.map(x.elements, x.item, _NORM_PASSES[1], sets=6) + sync * 2.0
+    passes = (2.0 if inference else pricing.constants.norm_forward) * _cycles(rule, x)
+    forward = pricing.map(x.elements, x.item, passes, sets=4)
+    backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=6)
+    return forward + sync, backward + sync * 2.0
 
 
 def _softmax(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
-    forward = pricing.map(x.elements, x.item, _SOFTMAX_PASSES[0] + _cycles(rule, x), sets=4)
-    return forward + sync, pricing.map(x.elements, x.item, _SOFTMAX_PASSES[1], sets=3) + sync
+    passes = pricing.constants.softmax_forward + _cycles(rule, x)
+    forward = pricing.map(x.elements, x.item, passes, sets=4)
+    backward = pricing.map(x.elements, x.item, pricing.constants.softmax_backward, sets=3)
+    return forward + sync, backward + sync
 
 
 def _pool(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
@@ -168,15 +168,15 @@ def _pool(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
 def _gather(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     indices = operator.read[1].elements if len(operator.read) > 1 else 1
     cost = pricing.move(float(operator.outputs[0].bytes))
-    cost = cost + Cost(compute=indices * _CYCLES_AN_INDEX)
-    return cost, cost + Cost(compute=indices * _CYCLES_AN_INDEX)
+    cost = cost + Cost(compute=indices * pricing.constants.cycles_an_index)
+    return cost, cost + Cost(compute=indices * pricing.constants.cycles_an_index)
 
 
 def _scatter(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     indices = operator.read[1].elements if len(operator.read) > 1 else 1
     last = operator.read[-1]
     cost = pricing.move(float(last.bytes + operator.outputs[0].bytes))
-    cost = cost + Cost(compute=indices * _CYCLES_AN_INDEX)
+    cost = cost + Cost(compute=indices * pricing.constants.cycles_an_index)
     return cost, cost
 
 

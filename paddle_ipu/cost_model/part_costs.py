@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY, VERTEX_OVERHEAD
+from paddle_ipu.cost_model.constants import CONSTANTS, Constants
 from paddle_ipu.cost_model.machines import Processor
 from paddle_ipu.cost_model.matmul_plan import Product, plan_product
 from paddle_ipu.cost_model.program import Operator
@@ -62,10 +62,15 @@ NOTHING = Cost()
 
 
 class PartCosts:
-    """Prices parts of operators on a processor."""
+    """Prices parts of operators on a processor.
 
-    def __init__(self, processor: Processor) -> None:
+    Args:
+        constants: others than those of all predictions, to see what depends on them.
+    """
+
+    def __init__(self, processor: Processor, constants: Constants = CONSTANTS) -> None:
         self.processor = processor
+        self.constants = constants
 
     def _tile_elements(self, elements: int) -> int:
         return ceil(elements / self.processor.tiles)
@@ -73,13 +78,15 @@ class PartCosts:
     def map(self, elements: int, item: int, cycles: float, sets: int = 1) -> Cost:
         """Vertices over elements, `cycles` a vector of a worker."""
         vectors = ceil(self._tile_elements(elements) / max(1, self.processor.vector_bytes // item))
-        compute = vectors * cycles * VERTEX_OVERHEAD + sets * self.processor.call_cycles
+        compute = (
+            vectors * cycles * self.constants.vertex_overhead + sets * self.processor.call_cycles
+        )
         return Cost(compute=compute, sets=sets, bytes=2.0 * elements * item)
 
     def move(self, size: float, copied: bool = True) -> Cost:
         """`size` bytes, evenly on the tiles, received by them over the exchange."""
         tile = size / self.processor.tiles
-        rate = self.processor.exchange_bytes * EXCHANGE_EFFICIENCY
+        rate = self.processor.exchange_bytes * self.constants.exchange_efficiency
         compute = tile / self.processor.copy_bytes if copied else 0.0
         sync = float(self.processor.sync_cycles)
         return Cost(compute, tile / rate, sync, sets=1, bytes=size, temporary=tile)
@@ -90,7 +97,13 @@ class PartCosts:
 
     def product(self, product: Product, operator: Operator) -> Cost:
         """A matrix product with the best plan."""
-        plan = plan_product(product, self.processor, operator.memory_proportion, operator.serial)
+        plan = plan_product(
+            product,
+            self.processor,
+            operator.memory_proportion,
+            operator.serial,
+            self.constants.exchange_efficiency,
+        )
         sync = plan.sets * self.processor.sync_cycles
         size = (
             product.groups

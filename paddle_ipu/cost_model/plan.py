@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddle_ipu.cost_model.advice import LOW_PROPORTION, with_proportion
-from paddle_ipu.cost_model.constants import TILE_IMBALANCE
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.memory import MemoryReport, livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
@@ -135,7 +135,7 @@ def _cannot_fit(memory: MemoryReport) -> bool:
     for ipu in memory.ipus:
         shrinking = ipu.categories["optimizer state"] + ipu.categories["temporaries"]
         tiles = ipu.capacity // ipu.tile_capacity
-        if ipu.per_tile - TILE_IMBALANCE * shrinking / tiles > ipu.tile_capacity:
+        if ipu.per_tile - CONSTANTS.tile_imbalance * shrinking / tiles > ipu.tile_capacity:
             return True
     return False
 

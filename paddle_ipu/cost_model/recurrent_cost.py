@@ -14,9 +14,6 @@ from paddle_ipu.cost_model.part_costs import Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator
 from paddle_ipu.popart.op_schema import OpCost
 
-_FORWARD_MAPS = 2.0
-_BACKWARD_MAPS = 4.0
-
 
 def recurrent(pricing: PartCosts, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     """Forward and backward of LSTM, GRU, RNN and Recurrent, of ONNX's or Poplar's layout."""
@@ -34,7 +31,7 @@ def recurrent(pricing: PartCosts, operator: Operator, rule: OpCost) -> tuple[Cos
         return pricing.map(rows * columns, item, count)
 
     step = pricing.product(Product(1, rows, width, columns, item, partial, kept=True), operator)
-    forward = (step + maps(activation + _FORWARD_MAPS)) * steps
+    forward = (step + maps(activation + pricing.constants.gates_forward)) * steps
     data = pricing.product(Product(1, rows, columns, width, item, partial), operator)
     weights = pricing.product(Product(1, width, steps * rows, columns, item, partial), operator)
-    return forward, (data + maps(_BACKWARD_MAPS)) * steps + weights
+    return forward, (data + maps(pricing.constants.gates_backward)) * steps + weights

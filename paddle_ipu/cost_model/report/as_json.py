@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
-from paddle_ipu.cost_model import constants
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.cycles import CycleReport, OperatorCycles, OperatorTime, StageCycles
 from paddle_ipu.cost_model.memory import Holding, IpuMemory
 from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.measured_layers import measured_layers
+from paddle_ipu.cost_model.uncertainty import Interval
 
 VERSION = 1
 NODE_COLUMNS = (
@@ -25,6 +26,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
 
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
     pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
+    ``interval`` has the rates between which 80 % of the belief lies, and what it hangs on most.
     ``measured`` is there only where something was measured; all else is predicted.
     ``measured_layers``, there with it, has seconds of a run of each layer, both kinds side by side.
     """
@@ -36,7 +38,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "predicted": True,
         "name": report.name,
         "machine": asdict(machine),
-        "constants": {n: value for n, value in vars(constants).items() if n.isupper()},
+        "constants": asdict(CONSTANTS),
         "program": {
             "operators": len(program.operators),
             "weights": sum(t.elements for t in program.weights),
@@ -46,6 +48,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
             "settings": asdict(program.settings),
         },
         "throughput": cycles.throughput,
+        "interval": _interval(report.interval),
         "latency": cycles.latency,
         "seconds": cycles.seconds,
         "utilisation": cycles.utilisation,
@@ -77,6 +80,14 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "insights": [asdict(item) for item in report.insights],
         **_measured(report),
     }
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    influences = [
+        {**asdict(each), "factors": list(each.factors), "rates": list(each.rates)}
+        for each in interval.influences
+    ]
+    return {"low": interval.low, "high": interval.high, "influences": influences}
 
 
 def _measured(report: Report) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.report.timeline import Timeline, timeline
+from paddle_ipu.cost_model.uncertainty import Interval, rate_interval
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Report:
         name: what the program is called, a script or a model.
         advice: what would save memory; empty where the program fits.
         insights: what would make it faster.
+        interval: how far the predicted rate may be off.
         measured: what was measured on this machine, None where nothing was. It is never mixed with
             what is predicted.
     """
@@ -35,6 +37,7 @@ class Report:
     insights: list[Insight]
     timeline: Timeline
     operators: list[OperatorTime]
+    interval: Interval
     measured: Mapping[str, Any] | None = None
 
 
@@ -57,5 +60,6 @@ def make_report(
         speed_insights(prediction, pricing),
         timeline(prediction),
         list(operator_times(program, pricing, lives)),
+        rate_interval(prediction, lives),
         measured,
     )

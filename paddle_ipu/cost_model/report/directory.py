@@ -19,7 +19,7 @@ PAGE, JSON, TRACE, SUMMARY = "report.html", "report.json", "trace.json", "summar
 
 def text_of(report: Report) -> str:
     """The summary for a terminal."""
-    return printable(summary(report.prediction, report.advice, report.insights))
+    return printable(summary(report.prediction, report.advice, report.insights, report.interval))
 
 
 def page_of(report: Report) -> str:

@@ -70,6 +70,11 @@ class PredictedReport:
         return self.prediction.cycles.throughput
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """Rows a second between which 80 % of the belief lies."""
+        return self.contents.interval.low, self.contents.interval.high
+
+    @property
     def latency(self) -> float:
         """Seconds that a micro-batch takes through the device in inference; 0 in training."""
         return self.prediction.cycles.latency
@@ -78,7 +83,7 @@ class PredictedReport:
         return text_of(self.contents)
 
     def __repr__(self) -> str:
-        return printable(short_summary(self.prediction))
+        return printable(short_summary(self.prediction, self.contents.interval))
 
     def _repr_html_(self) -> str:
         ipus = [
@@ -94,7 +99,7 @@ class PredictedReport:
             (f"{row.share:.1%}", f"{row.cycles:,.0f}", f"{row.count}", row.name, row.where)
             for row in costliest_operators(self.prediction, _OPERATORS)
         ]
-        caption = "\n".join(headline(self.prediction))
+        caption = "\n".join(headline(self.prediction, self.contents.interval))
         return html_table(("IPU", "of its fullest tile", "bytes", "lacks"), ipus, caption) + (
             html_table(("of the time", "cycles of a micro-batch", "how many", "operator", "where"),
                        operators, "operators that take longest")

@@ -10,10 +10,12 @@ from paddle_ipu.cost_model.insights import Insight
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.costliest import costliest_operators
+from paddle_ipu.cost_model.uncertainty import Interval
 
 _OPERATORS = 10
 _OPERATORS_IN_SHORT = 5
 _TENSORS = 5
+_INFLUENCES = 4
 _WIDTH = 24
 
 # Names come from programs and models: no terminal is to obey them.
@@ -26,10 +28,14 @@ def printable(text: str) -> str:
 
 
 def summary(
-    prediction: Prediction, advice: Sequence[Advice] = (), insights: Sequence[Insight] = ()
+    prediction: Prediction,
+    advice: Sequence[Advice] = (),
+    insights: Sequence[Insight] = (),
+    interval: Interval | None = None,
 ) -> str:
     """Machine, throughput, pipeline, memory, the costliest operators and what would help."""
-    lines = [*headline(prediction), "", *_pipeline(prediction), "", *_memory(prediction)]
+    lines = [*headline(prediction, interval), "", *_pipeline(prediction), ""]
+    lines += _memory(prediction)
     lines += ["", *_operators(prediction, _OPERATORS)]
     if advice:
         lines += ["", "what would save memory on that IPU, by IpuStrategy.set_options:"]
@@ -46,16 +52,18 @@ def summary(
         once = "" if fits else ", once it fits"
         lines += ["", f"what would make it faster{once}, by IpuStrategy.set_options:"]
         lines += [_faster(insight, fits) for insight in insights]
+    if interval is not None and interval.influences:
+        lines += ["", *_influences(interval)]
     return "\n".join(lines)
 
 
-def short_summary(prediction: Prediction) -> str:
+def short_summary(prediction: Prediction, interval: Interval | None = None) -> str:
     """What a prompt shows: machine, throughput, the fullest tiles, the costliest operators."""
-    lines = [*headline(prediction), "", *_tiles(prediction)]
+    lines = [*headline(prediction, interval), "", *_tiles(prediction)]
     return "\n".join([*lines, "", *_operators(prediction, _OPERATORS_IN_SHORT)])
 
 
-def headline(prediction: Prediction) -> list[str]:
+def headline(prediction: Prediction, interval: Interval | None = None) -> list[str]:
     """Lines with the machine, rows a second, and what of the program has no price."""
     program, machine, cycles = prediction.program, prediction.machine, prediction.cycles
     settings = program.settings
@@ -68,11 +76,25 @@ def headline(prediction: Prediction) -> list[str]:
         f"{duration(cycles.seconds)}",
         f"utilisation   {cycles.utilisation:.1%} of the peak of the matrix units",
     ]
+    if interval is not None:
+        between = f"{interval.low:,.0f} to {interval.high:,.0f} rows/s"
+        lines.insert(2, f"80 % interval {between}, by what is assumed and left out")
     if cycles.latency:
         lines.insert(2, f"latency       {duration(cycles.latency)} for {program.rows:,} row(s)")
     if cycles.unpriced:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
+    return lines
+
+
+def _influences(interval: Interval) -> list[str]:
+    lines = ["what the rate hangs on most:"]
+    for influence in interval.influences[:_INFLUENCES]:
+        ends = ", ".join(
+            f"{rate - 1:+.1%} with {factor:g} times it"
+            for factor, rate in zip(influence.factors, influence.rates, strict=True)
+        )
+        lines.append(f"  {influence.name:<20} {ends}; {influence.kind}")
     return lines
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddle_ipu.cost_model.constants import EXCHANGE_EFFICIENCY
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.cycles import predict_cycles
 from paddle_ipu.cost_model.liveness import read_by_gradient
 from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
@@ -45,7 +45,7 @@ def test_two_tiles_on_a_bus_receive_the_same_rows_at_once() -> None:
     _, rows, _, columns = plan.parts
     assert rows % 2 == 0
     left, right = -(-1024 // rows) * 8 * 2, 8 * -(-1024 // columns) * 2
-    rate = 4 * EXCHANGE_EFFICIENCY
+    rate = 4 * CONSTANTS.exchange_efficiency
     # The left operand is loaded into the AMP unit, the right one streams past it.
     lacking = left * (1 - 1 / columns) / rate + right * (1 - 1 / rows) / (2 * rate)
     assert plan.exchange == pytest.approx(lacking + left / 8)
@@ -92,7 +92,7 @@ def test_a_map_of_half_by_hand() -> None:
     cost = pricing.map(8 * 1472, 2, 4.0)
     assert cost.compute == pytest.approx(2 * 4 * 1.4 + 288)
     moved = pricing.move(1472 * 100.0)
-    assert moved.exchange == pytest.approx(100 / (4 * EXCHANGE_EFFICIENCY))
+    assert moved.exchange == pytest.approx(100 / (4 * CONSTANTS.exchange_efficiency))
     assert moved.sync == 600
 
 
