@@ -32,11 +32,13 @@ from examples.bert.stages.strategy import ipu_strategy
 from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.cost_model.constants import CONSTANTS, TABLE, Constants
 from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.placement import Cuts, place
 from paddle_ipu.cost_model.plan import plan, resized_plan
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.uncertainty import Interval, rate_interval
 
 STRATEGIES = Path(__file__).with_name("published_strategies.json")
 
@@ -221,11 +223,16 @@ def main() -> int:
         print(_sensitivities(programs))
         return 0
     print(
-        f"{'':<24} {'machine':<10} {'published':>9} {'predicted':>9} {'error':>7} {'memory':>7}"
-        "  strategy"
+        f"{'':<24} {'machine':<10} {'published':>9} {'predicted':>9} {'error':>7}  "
+        f"{'80 % interval':<17} {'memory':>6}  strategy"
     )
+    inside = 0
     for row, program in zip(ROWS, programs, strict=True):
-        print(_line(row, program))
+        found = _prediction(row, program)
+        interval = rate_interval(found, livenesses(program))
+        inside += interval.low * row.packed <= row.published <= interval.high * row.packed
+        print(_line(row, found, interval))
+    print(f"{inside} of {len(ROWS)} published rates lie in the interval of their prediction")
     return 0
 
 
@@ -271,15 +278,17 @@ def _prediction(row: Row, program: Program, constants: Constants = CONSTANTS) ->
     return predict(program, machine, Pricing(machine.processor, constants))
 
 
-def _line(row: Row, program: Program) -> str:
-    found = _prediction(row, program)
+def _line(row: Row, found: Prediction, interval: Interval) -> str:
+    program = found.program
+    low, high = interval.low * row.packed, interval.high * row.packed
     predicted = found.cycles.throughput * row.packed
     settings = program.settings
     worst = found.memory.worst
     share = worst.per_tile / worst.tile_capacity
     return (
         f"{row.name:<24} {row.machine:<10} {row.published:>9,.0f} {predicted:>9,.0f} "
-        f"{predicted / row.published - 1:>+7.1%} {share:>7.0%}  "
+        f"{predicted / row.published - 1:>+7.1%}  "
+        f"{f'{low:,.0f} to {high:,.0f}':<17} {share:>6.0%}  "
         f"{settings.ipus // settings.replicas} IPUs x {settings.replicas}, micro-batch "
         f"{program.rows}, accumulation {settings.accumulation}, {settings.recomputation}"
         f"{', planned' if row.batch else ''}; {'fitted' if row.fitted else 'validation'}\n"

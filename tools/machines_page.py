@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from paddle_ipu.cost_model.constants import CONSTANTS, RULE_CYCLES, TABLE
 from paddle_ipu.cost_model.machines import (
     MACHINE_SOURCES,
     MACHINES,
     PROCESSOR_SOURCES,
     PROCESSORS,
+    UNCERTAIN,
     Machine,
     Processor,
 )
@@ -16,7 +18,8 @@ from paddle_ipu.cost_model.machines import (
 _INTRO = """\
 # Machines
 
-<!-- Made from paddle_ipu/cost_model/machines.py: python -m tools.generate_docs --write -->
+<!-- Made from machines.py and constants.py of paddle_ipu/cost_model:
+python -m tools.generate_docs --write -->
 
 What `paddle-ipu report` and `plan` know of IPU systems ([docs/ipu_model.md](ipu_model.md)). A
 machine is named by the option `ipu_machine`, by `POPLAR_TARGET_OPTIONS='{"machine": "pod16"}'`, or
@@ -29,6 +32,15 @@ describes:
 
 `base` names the machine, and within `processor` the processor, whose figures hold where the file
 has none (Bow-2000 where it is left out); a field that no machine has is an error.
+"""
+
+_CONSTANTS = """
+## Constants
+
+What the predictor takes for granted beside the figures of a machine. *Fitted* ones were fitted to
+published results, *assumed* ones counted from what an operator computes: for those no source was
+found. 80 % of the belief lies between the two factors; the
+[interval of a report](ipu_model.md#how-far-it-may-be-off) is made of them.
 """
 
 
@@ -60,6 +72,17 @@ def machines_page() -> str:
         lines.append(f"| {machine.name} | {machine.processor.name} | {values} |")
     lines += ["", "Bandwidths are bytes a second. Where they come from:", ""]
     lines += [f"- `{name}`: {source}" for name, source in MACHINE_SOURCES.items()]
+    lines += [_CONSTANTS, "| constant | value | | 80 %: times | where it comes from |"]
+    lines += ["| --- | ---: | --- | --- | --- |"]
+    for name, belief in TABLE.items():
+        lines.append(
+            f"| `{name}` | {getattr(CONSTANTS, name):g} | {belief.kind} | "
+            f"{belief.low:g} to {belief.high:g} | {belief.why} |"
+        )
+    rules = ", ".join(f"{name} {count:g}" for name, count in RULE_CYCLES.items())
+    lines += ["", f"Vector operations of an update rule for an element, assumed: {rules}.", ""]
+    lines += ["Of the figures above, these are uncertain, between so many times their value:", ""]
+    lines += [f"- `{name}`: {low:g} to {high:g}" for name, (low, high) in UNCERTAIN.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -146,8 +146,8 @@ PROCESSOR_SOURCES: Mapping[str, str] = {
 MACHINE_SOURCES: Mapping[str, str] = {
     "ipus": "Graphcore: 4 IPUs a machine; a Pod's number counts its IPUs; a C600 card has one",
     "board_ipus": "Graphcore: an IPU-M2000 or Bow-2000 has 4 IPUs",
-    "host_bandwidth": "100 GbE RoCE a machine; a C600 has PCIe Gen4 x8 (general knowledge)",
-    "streaming_bandwidth": "about 20 GB/s a machine (general knowledge, low confidence); a C600's "
+    "host_bandwidth": "assumed: 100 GbE RoCE a machine; a C600 has PCIe Gen4 x8",
+    "streaming_bandwidth": "assumed: about 20 GB/s a machine; a C600's "
     "streaming memory is its host's, over PCIe",
     "streaming_memory": "Graphcore: up to 256 GB of DDR4 a machine; a C600 has the host's",
     "link_domain": "Graphcore: IPU-Links join up to 64 IPUs",
