@@ -13,7 +13,7 @@ code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from paddle_ipu.cost_model.liveness import (
@@ -58,6 +58,7 @@ class IpuMemory:
         layers: bytes of all tensors at the peak by layer, numbers in its path folded; largest
             first, "" for those of no layer.
         always_layers: those of them that live through the whole step.
+        whole_layers: as `layers`, each with its whole path.
     """
 
     ipu: int
@@ -71,6 +72,7 @@ class IpuMemory:
     holdings: list[Holding] = field(default_factory=list)
     layers: dict[str, int] = field(default_factory=dict)
     always_layers: dict[str, int] = field(default_factory=dict)
+    whole_layers: dict[str, int] = field(default_factory=dict)
 
     @property
     def over(self) -> int:
@@ -177,10 +179,10 @@ def _origins(program: Program) -> dict[str, NodeOrigin]:
     return origins
 
 
-def _by_layer(holdings: list[Holding]) -> dict[str, int]:
+def _by_layer(holdings: list[Holding], name: Callable[[str], str] = folded) -> dict[str, int]:
     found: dict[str, int] = {}
     for holding in holdings:
-        layer = folded(holding.origin.layer)
+        layer = name(holding.origin.layer)
         found[layer] = found.get(layer, 0) + holding.bytes
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -273,6 +275,7 @@ def _ipu_memory(
             peak_step=at,
             layers=_by_layer(holdings),
             always_layers=_by_layer([h for h in holdings if h.category not in PASSING]),
+            whole_layers=_by_layer(holdings, str),
             holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
         ),
         off_chip,

@@ -12,6 +12,7 @@ from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.measured_layers import measured_layers
+from paddle_ipu.cost_model.report.operator_flows import OperatorFlow, operator_flows
 from paddle_ipu.cost_model.uncertainty import Interval
 
 VERSION = 1
@@ -27,6 +28,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
     pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
     ``interval`` has the rates between which 80 % of the belief lies, and what it hangs on most.
+    ``flows`` are what operators hand to each other forward, from one of ``nodes.rows`` to another.
     ``measured`` is there only where something was measured; all else is predicted.
     ``measured_layers``, there with it, has seconds of a run of each layer, both kinds side by side.
     """
@@ -67,6 +69,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         },
         "operators": [_with_origin(row) for row in cycles.operators],
         "nodes": {"columns": list(NODE_COLUMNS), "rows": [_node(t) for t in report.operators]},
+        "flows": {"columns": list(OperatorFlow._fields), "rows": _flows(report)},
         "timeline": report.timeline.as_json(),
         "unpriced": cycles.unpriced,
         "roofline": _roofline(prediction, cycles),
@@ -88,6 +91,10 @@ def _interval(interval: Interval) -> dict[str, Any]:
         for each in interval.influences
     ]
     return {"low": interval.low, "high": interval.high, "influences": influences}
+
+
+def _flows(report: Report) -> list[OperatorFlow]:
+    return list(operator_flows([time.operator for time in report.operators]))
 
 
 def _measured(report: Report) -> dict[str, Any]:
@@ -155,6 +162,7 @@ def _ipu(ipu: IpuMemory) -> dict[str, Any]:
         "curve": [[step.label, step.phase, step.bytes] for step in ipu.steps],
         "layers": ipu.layers,
         "always_layers": ipu.always_layers,
+        "whole_layers": ipu.whole_layers,
         "tensors": [_with_origin(holding) for holding in ipu.holdings],
     }
 

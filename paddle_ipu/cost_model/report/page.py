@@ -9,8 +9,8 @@ from typing import Any
 from paddle_ipu.pages.document import Section, document, page_part
 
 _SCRIPTS = (
-    "categories", "summary", "memory", "liveness", "timeline", "operators", "roofline", "measured",
-    "start",
+    "categories", "summary", "memory", "liveness", "timeline", "operators", "layer_tree", "layers",
+    "roofline", "measured", "start",
 )  # fmt: skip
 
 _MEASURED = Section(
@@ -20,6 +20,12 @@ _MEASURED = Section(
     "ones have nothing in common but the program.",
     '<span class="badge measured">measured here</span>',
 )
+_LAYERS = Section(
+    "layers",
+    "Layers",
+    "What layers hand to each other, of a micro-batch: thick lines are many bytes, dashed ones "
+    "lead back. A click or Enter unfolds a layer, arrow keys go through them.",
+)
 _SECTIONS = (
     Section("summary", "Summary"),
     Section(
@@ -27,6 +33,7 @@ _SECTIONS = (
         "Insights",
         "Changes to the strategy, each predicted anew: what it gains, and what it costs.",
     ),
+    _LAYERS,
     Section(
         "memory",
         "Memory",
@@ -62,12 +69,15 @@ def page(report: Mapping[str, Any], text: str) -> str:
         report: of :func:`report_as_json`.
         text: the terminal's summary, for browsers without scripts.
     """
+    layer = report["nodes"]["columns"].index("layer")
+    without = [] if any(row[layer] for row in report["nodes"]["rows"]) else [_LAYERS]
+    without += [] if "measured" in report else [_MEASURED]
     kind = "Training" if report["program"]["settings"]["training"] else "Inference"
     return document(
         f"{report['name'] or 'program'} on {report['machine']['name']}",
         about="predicted",
         lines=[f'{kind} on the IPU Model <span class="badge">predicted, not measured</span>'],
-        sections=[part for part in _SECTIONS if part is not _MEASURED or "measured" in report],
+        sections=[part for part in _SECTIONS if part not in without],
         before=f"<noscript><pre>{escape(text)}</pre></noscript>\n",
         styles=[_part("charts.css")],
         scripts=[_part(f"{name}.js") for name in _SCRIPTS],

@@ -66,11 +66,12 @@ function spans(numbers) {
 
 function operatorsView(report, section, nodes) {
   const all = sum(nodes.map(row => row.all)) || 1;
-  const sets = {
-    kind: grouped(nodes, (row, layer) => `${called(row)}\n${row.source}\n${layer}`),
-    layer: grouped(nodes, (row, layer) => layer),
-    each: nodes,
-  };
+  const setsOf = rows => ({
+    kind: grouped(rows, (row, layer) => `${called(row)}\n${row.source}\n${layer}`),
+    layer: grouped(rows, (row, layer) => layer),
+    each: rows,
+  });
+  let sets = setsOf(nodes);
   const hidden = { kind: ["name"], layer: ["name", "op_type", "source"], each: ["count"] };
   const layers = nodes.some(row => row.layer);
   const state = { by: "kind", sort: "share", up: false, text: "", shown: PAGE };
@@ -87,7 +88,18 @@ function operatorsView(report, section, nodes) {
   const columns = () => COLUMNS.filter(([name]) =>
     !hidden[state.by].includes(name) && (again || name !== "recompute")
     && (layers || name !== "layer"));
-  const head = h("tr");
+  const head = h("tr"), within = h("span");
+  /** Shows the operators of a layer only, all without one. */
+  const only = layer => {
+    const inside = row => layer.members ? layer.members.has(row)
+      : row.layer === layer.path || row.layer.startsWith(`${layer.path}.`);
+    sets = setsOf(layer ? nodes.filter(inside) : nodes);
+    within.replaceChildren(...layer ? [h("button", {
+      type: "button", title: "show all again", onclick: () => only(),
+    }, `only ${layer.members ? layer.name : layer.path} ×`)] : []);
+    state.shown = PAGE;
+    draw();
+  };
   const draw = () => {
     const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = sets[state.by].filter(row => {
@@ -138,10 +150,15 @@ function operatorsView(report, section, nodes) {
       if (!columns().some(([name]) => name === state.sort)) state.sort = "share";
       drawHead();
       draw();
-    }), status),
+    }), status, within),
   h("div", { class: "scroll" }, h("table", { "data-live": true },
     h("caption", {}, "Cycles of a micro-batch, on the operator's IPU"),
     h("thead", {}, head), body)), more);
   drawHead();
   draw();
+  return layer => {
+    only(layer);
+    section.scrollIntoView();
+    section.querySelector("input[type=search]").focus({ preventScroll: true });
+  };
 }

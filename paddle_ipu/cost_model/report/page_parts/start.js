@@ -6,14 +6,16 @@ function start() {
   const nodes = nodesOf(report);
   const lines = new Map(nodes.map(node => [node.name, node]));
   chooseFolder(nodes.map(node => node.source));
+  const sectionOf = name => document.getElementById(name);
   const views = {
     summary: summaryView, insights: insightsView, memory: memoryView,
     liveness: (found, section) => livenessView(found, section, lines), timeline: timelineView,
-    operators: (found, section) => operatorsView(found, section, nodes), roofline: rooflineView,
+    roofline: rooflineView,
     ...report.measured ? { measured: (found, section) => measuredView(found, section, nodes) } : {},
   };
-  for (const [name, view] of Object.entries(views))
-    view(report, document.getElementById(name));
+  for (const [name, view] of Object.entries(views)) view(report, sectionOf(name));
+  const showOperators = operatorsView(report, sectionOf("operators"), nodes);
+  if (sectionOf("layers")) layersView(report, sectionOf("layers"), nodes, showOperators);
 }
 
 start();
