@@ -68,9 +68,10 @@ class LayerProgram:
         sync_to_host = weakref.WeakMethod(self.sync_to_host)
         self.program.backend.on_close(lambda: (sync_to_host() or _nothing)())
 
-    def __del__(self) -> None:
+    # At the end of Python, `sys` is gone from this module before the last objects are.
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # The optimizer outlives a program nobody holds any more.
-        if not sys.is_finalizing():
+        if not _is_finalizing():
             self.sync_to_host()
 
     @property

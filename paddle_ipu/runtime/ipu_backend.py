@@ -175,8 +175,9 @@ class IpuBackend:
         """Has ``act()`` called, after others, before a reset or detachment closes the device."""
         self._on_close.append(act)
 
-    def __del__(self) -> None:
-        if sys.is_finalizing() or self._session is None:
+    # At the end of Python, `sys` is gone from this module before the last objects are.
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if _is_finalizing() or self._session is None:
             return
         # Python ignores what a signal's handler raises here, and half of the weights would be lost.
         with self.uninterrupted():
