@@ -33,6 +33,7 @@ paddle.static.load_inference_model loads, predicted as inference on one IPU.
   how fast would a Bow Pod be?           paddle-ipu report --machine bow-pod16 train.py --epochs 3
   without initialising the weights       paddle-ipu report --skip-startup train.py
   and measured here, beside it?          paddle-ipu report --measure 5 train.py
+  both on one timeline                   paddle-ipu report --measure 5 --trace trace.json train.py
   a page to look at                      paddle-ipu report --html report.html train.py
   a timeline, for ui.perfetto.dev        paddle-ipu report --trace trace.json train.py
   for other programs                     paddle-ipu report --json report.json train.py
@@ -57,7 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--html", metavar="FILE", help="write one HTML page that needs no other file; - for stdout")
     add("--json", metavar="FILE", help="write everything as JSON; - for stdout")
-    add("--trace", metavar="FILE", help="write the timeline for Perfetto; - for stdout")
+    add(
+        "--trace", metavar="FILE",
+        help="write the timeline, and what --measure measured, for Perfetto; - for stdout",
+    )  # fmt: skip
     add("--directory", metavar="FOLDER", help=f"write {', '.join(FORMS)} into a folder")
     add(
         "--measure", type=positive, metavar="RUNS",

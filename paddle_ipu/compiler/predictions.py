@@ -103,9 +103,15 @@ def plan(
 
 def report_of(target: PredictionTarget, name: str = "") -> PredictedReport:
     """The report about a target, which is called `name`."""
-    measured = None if target.measured is None else target.measured.as_json()
+    measured = target.measured
     return PredictedReport(
-        make_report(target.program, target.machine, name=name, measured=measured)
+        make_report(
+            target.program,
+            target.machine,
+            name=name,
+            measured=None if measured is None else measured.as_json(),
+            measured_trace=None if measured is None else measured.trace,
+        )
     )
 
 

@@ -7,19 +7,30 @@ side.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
+from paddle_ipu.cost_model.report.directory import trace_text, write_form
+from paddle_ipu.cost_model.report.measured_trace import (
+    MeasuredInstruction,
+    MeasuredRun,
+    MeasuredTrace,
+    measured_trace_as_json,
+)
 from paddle_ipu.cost_model.report.terminal import duration
 from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 from paddle_ipu.operating_system import processors
 from paddle_ipu.popart.schema import all_schemas
 
 if TYPE_CHECKING:
+    from paddle_ipu.xla.lowerings.scope_names import Origin
     from paddle_ipu.xla.step.step_trace import Recording
 
 VERSION = 1
@@ -122,12 +133,14 @@ class Measurement:
         seconds: of each run, feeds and fetches included.
         families: largest first; their seconds sum to `seconds_per_run`.
         lines: largest first.
+        trace: when each instruction of the last runs was at work.
     """
 
     machine: str = ""
     seconds: Sequence[float] = ()
     families: Sequence[Family] = ()
     lines: Sequence[Line] = ()
+    trace: MeasuredTrace = field(default=MeasuredTrace("", (), ()), repr=False)
 
     @property
     def steps(self) -> int:
@@ -165,6 +178,14 @@ class Measurement:
             "lines": [{**asdict(line), "seconds": line.seconds} for line in self.lines],
             "not_attributed": self.not_attributed,
         }
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes what was at work when in the last runs, for ui.perfetto.dev or chrome://tracing.
+
+        Raises:
+            ReportError: it cannot be written.
+        """
+        write_form(Path(path), trace_text(measured_trace_as_json(self.trace)))
 
     def __str__(self) -> str:
         lines = [
@@ -204,15 +225,20 @@ def fill(
     runs = len(recording.seconds)
     families = {HOST: recording.host, BETWEEN: recording.idle}
     lines: dict[tuple[str, str, str, str], list[float]] = {}
-    for (kind, origin), seconds in recording.parts.items():
+
+    @cache
+    def told(kind: str, origin: Origin) -> _Told:
         op_type = origin.path[-1][0] if origin.path else ""
-        family = _family(kind, origin.phase, op_type)
-        families[family] = families.get(family, 0.0) + seconds
         nodes = nodes_at(graph, origin.path)
-        if not nodes:
-            continue
         made_from = next(filter(any, map(origin_of, reversed(nodes))), NodeOrigin())
-        key = made_from.source, made_from.layer, made_from.operator or op_type, op_type
+        return _Told(_family(kind, origin.phase, op_type), op_type, bool(nodes), made_from)
+
+    for (kind, origin), seconds in recording.parts.items():
+        of = told(kind, origin)
+        families[of.family] = families.get(of.family, 0.0) + seconds
+        if not of.is_known:
+            continue
+        key = of.made_from.source, of.made_from.layer, of.operator, of.op_type
         lines.setdefault(key, [0.0, 0.0])[origin.phase == "backward"] += seconds
     measurement.machine = machine()
     measurement.seconds = tuple(recording.seconds)
@@ -227,6 +253,71 @@ def fill(
         for key, (forward, backward) in lines.items()
     ]
     measurement.lines = tuple(sorted(measured, key=lambda line: (-line.seconds, line.source)))
+    measurement.trace = _trace(recording, measurement.machine, told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a kind and an origin of XLA's instructions tell.
+
+    Attributes:
+        op_type: PopART's operator; "" for none.
+        is_known: the graph has that operator.
+        made_from: what it was translated from.
+    """
+
+    family: str
+    op_type: str
+    is_known: bool
+    made_from: NodeOrigin
+
+    @property
+    def operator(self) -> str:
+        """Paddle's; PopART's where it comes from none of Paddle's."""
+        return self.made_from.operator or self.op_type
+
+    def name(self, phase: str) -> str:
+        """What a trace calls it: the operator as predicted ones are called, or the family."""
+        if not self.op_type or self.family in (COPIES, "collectives"):
+            return self.family
+        return f"{self.op_type} ({phase})"
+
+
+def _trace(
+    recording: Recording, machine: str, told: Callable[[str, Origin], _Told]
+) -> MeasuredTrace:
+    begin = min((run.start for run in recording.kept), default=0.0)
+
+    def moment(nanoseconds: float) -> int:
+        return round(nanoseconds - begin)
+
+    instructions: list[MeasuredInstruction] = []
+    for run in recording.kept:
+        for interval, shares in run.work:
+            parts: dict[str, float] = {}
+            for share in shares:
+                name = told(share.kind, share.origin).name(share.origin.phase)
+                parts[name] = parts.get(name, 0.0) + share.part
+            largest = max(shares, key=lambda share: share.part)
+            of = told(largest.kind, largest.origin)
+            instructions.append(
+                MeasuredInstruction(
+                    moment(interval.start),
+                    moment(interval.end),
+                    of.name(largest.origin.phase),
+                    of.family,
+                    interval.name,
+                    of.operator,
+                    of.made_from.source,
+                    of.made_from.layer,
+                    tuple(parts.items()) if len(parts) > 1 else (),
+                )
+            )
+    runs = [
+        MeasuredRun(run.number, moment(run.start), moment(run.end), run.left_out)
+        for run in recording.kept
+    ]
+    return MeasuredTrace(machine, runs, instructions)
 
 
 def _family(kind: str, phase: str, op_type: str) -> str:

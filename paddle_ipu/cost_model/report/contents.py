@@ -14,6 +14,7 @@ from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.report.measured_trace import MeasuredTrace
 from paddle_ipu.cost_model.report.timeline import Timeline, timeline
 from paddle_ipu.cost_model.uncertainty import Interval, rate_interval
 
@@ -29,6 +30,7 @@ class Report:
         interval: how far the predicted rate may be off.
         measured: what was measured on this machine, None where nothing was. It is never mixed with
             what is predicted.
+        measured_trace: what this machine did meanwhile, None where nothing was measured.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Report:
     operators: list[OperatorTime]
     interval: Interval
     measured: Mapping[str, Any] | None = None
+    measured_trace: MeasuredTrace | None = None
 
 
 def make_report(
@@ -47,6 +50,7 @@ def make_report(
     *,
     name: str = "",
     measured: Mapping[str, Any] | None = None,
+    measured_trace: MeasuredTrace | None = None,
 ) -> Report:
     """Predicts a program, and what changes to its strategy would do."""
     pricing = Pricing(machine.processor)
@@ -62,4 +66,5 @@ def make_report(
         list(operator_times(program, pricing, lives)),
         rate_interval(prediction, lives),
         measured,
+        measured_trace,
     )

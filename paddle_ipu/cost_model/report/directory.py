@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from paddle_ipu.cost_model.report.as_json import report_as_json
 from paddle_ipu.cost_model.report.contents import Report
@@ -34,7 +35,13 @@ def json_of(report: Report) -> str:
 
 def trace_of(report: Report) -> str:
     """The trace as JSON text."""
-    trace = trace_as_json(report.prediction, report.timeline, report.operators)
+    return trace_text(
+        trace_as_json(report.prediction, report.timeline, report.operators, report.measured_trace)
+    )
+
+
+def trace_text(trace: dict[str, Any]) -> str:
+    """A trace as JSON text."""
     return json.dumps(trace, separators=(",", ":"), allow_nan=False) + "\n"
 
 

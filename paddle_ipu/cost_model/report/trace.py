@@ -1,10 +1,9 @@
 """A prediction as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-Trace Event Format, JSON object form: complete events (``X``), counters (``C``) and names (``M``);
-times in microseconds of predicted device time, whole nanoseconds: Perfetto rounds to them, and
-events of a thread must not overlap. Each IPU is a process with two threads: what it does for which
+Times are predicted device time. Each IPU is a process with two threads: what it does for which
 micro-batch, and the operators of one micro-batch in each direction. Process n is IPU n - 1, since
-viewers take process 0 for an idle system.
+viewers take process 0 for an idle system. Where runs were measured, this machine is the last
+process.
 """
 
 from __future__ import annotations
@@ -14,34 +13,48 @@ from typing import Any
 
 from paddle_ipu.cost_model.cycles import OperatorTime
 from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.report.measured_trace import MeasuredTrace, measured_events
 from paddle_ipu.cost_model.report.timeline import Block, Timeline, Work
+from paddle_ipu.cost_model.report.trace_event import Event, complete_event, process_events
 
 _STAGES, _OPERATORS = 1, 2
 _NANOSECONDS = 1e9
 
-Event = dict[str, Any]
-
 
 def trace_as_json(
-    prediction: Prediction, timeline: Timeline, operators: list[OperatorTime]
+    prediction: Prediction,
+    timeline: Timeline,
+    operators: list[OperatorTime],
+    measured: MeasuredTrace | None = None,
 ) -> dict[str, Any]:
     """The trace; operators stand in the first block that has most of the stages active."""
     machine = prediction.machine
     writer = _Writer(machine.processor.clock)
+    here = (
+        []
+        if measured is None
+        else measured_events(measured, max(_ipus(prediction), default=-1) + 2)
+    )
     return {
         "displayTimeUnit": "ms",
         "otherData": {
             "predicted": True,
             "machine": machine.name,
             "clock": machine.processor.clock,
+            **({} if measured is None else {"measured": measured.machine}),
             "writer": "paddle_ipu",
         },
         "traceEvents": [
             *writer.names(prediction),
             *writer.blocks(timeline, prediction),
             *writer.operators(_fullest(timeline), prediction, operators),
+            *here,
         ],
     }
+
+
+def _ipus(prediction: Prediction) -> list[int]:
+    return sorted({stage.ipu for stage in prediction.cycles.stages})
 
 
 def _fullest(timeline: Timeline) -> Block:
@@ -57,29 +70,21 @@ class _Writer:
         return round(cycles * self._unit)
 
     def names(self, prediction: Prediction) -> Iterator[Event]:
-        for ipu in sorted({stage.ipu for stage in prediction.cycles.stages}):
-            yield _meta("process_name", ipu, 0, {"name": f"IPU {ipu} (predicted)"})
-            yield _meta("process_sort_index", ipu, 0, {"sort_index": ipu})
-            yield _meta("thread_name", ipu, _STAGES, {"name": "micro-batches"})
-            yield _meta("thread_name", ipu, _OPERATORS, {"name": "operators of a micro-batch"})
+        threads = {_STAGES: "micro-batches", _OPERATORS: "operators of a micro-batch"}
+        for ipu in _ipus(prediction):
+            yield from process_events(ipu + 1, f"IPU {ipu} (predicted)", threads)
 
     def event(
         self, name: str, category: str, ipu: int, thread: int, start: float, cycles: float,
         **arguments: Any,
     ) -> Event:  # fmt: skip
-        return {
-            "name": name,
-            "cat": category,
-            "ph": "X",
-            "pid": ipu + 1,
-            "tid": thread,
-            "ts": self._time(start) / 1e3,
-            "dur": (self._time(start + cycles) - self._time(start)) / 1e3,
-            "args": {"cycles": round(cycles), **arguments},
-        }
+        return complete_event(
+            name, category, ipu + 1, thread, self._time(start), self._time(start + cycles),
+            {"cycles": round(cycles), **arguments},
+        )  # fmt: skip
 
     def blocks(self, timeline: Timeline, prediction: Prediction) -> Iterator[Event]:
-        ipus = sorted({stage.ipu for stage in prediction.cycles.stages})
+        ipus = _ipus(prediction)
         for block in timeline.blocks:
             for work in block.works:
                 yield self.event(
@@ -156,7 +161,3 @@ class _Writer:
             f"{name} ({phase})", phase, work.ipu, _OPERATORS, at, cycles,
             stage=work.stage, micro_batch=work.micro_batch, **more,
         )  # fmt: skip
-
-
-def _meta(name: str, ipu: int, thread: int, arguments: dict[str, Any]) -> Event:
-    return {"name": name, "ph": "M", "pid": ipu + 1, "tid": thread, "args": arguments}

@@ -12,7 +12,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from paddle_ipu.xla.step.hlo_origins import Kind, Share, origins
 _RUN = "paddle_ipu.run"
 _END = "end: "
 _NANOSECOND = 1e-9
+_KEPT = 20_000
+"""Instructions that stay known one by one: as a trace some 6 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,24 @@ class Interval:
     end: float
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run with each instruction that worked in it.
+
+    Attributes:
+        number: from 1.
+        start, end: in nanoseconds.
+        work: by start, with whose time it is; within the run.
+        left_out: instructions at the end of the run that are not in `work`.
+    """
+
+    number: int
+    start: float
+    end: float
+    work: Sequence[tuple[Interval, Sequence[Share]]]
+    left_out: int
+
+
 @dataclass(slots=True)
 class Recording:
     """What was recorded; it is there once the recording has ended.
@@ -46,12 +66,14 @@ class Recording:
         host: seconds of all runs in which XLA had not begun or had ended.
         idle: seconds of all runs between XLA's first and last instruction in which none worked.
         parts: seconds of all runs, by what they are of.
+        kept: the last runs, as many as have few enough instructions.
     """
 
     seconds: list[float] = field(default_factory=list)
     host: float = 0.0
     idle: float = 0.0
     parts: dict[tuple[Kind, Origin], float] = field(default_factory=dict)
+    kept: list[RecordedRun] = field(default_factory=list)
 
     def run(self) -> AbstractContextManager[Any]:
         """What a run happens in."""
@@ -75,17 +97,18 @@ class Recording:
         )
         starts = [item.start for item in own]
         longest = max((item.end - item.start for item in own), default=0.0)
-        for start, end in runs:
+        for number, (start, end) in enumerate(runs, 1):
             near = own[bisect_left(starts, start - longest) : bisect_left(starts, end)]
             inside = [item for item in near if item.end > start]
             self.seconds.append((end - start) * _NANOSECOND)
+            working = [item for item in inside if not _is_container(shares, item)]
+            self._keep(number, start, end, working, shares)
             if not inside:
                 self.host += (end - start) * _NANOSECOND
                 continue
             first = max(start, min(item.start for item in inside))
             last = min(end, max(item.end for item in inside))
             self.host += (end - start - (last - first)) * _NANOSECOND
-            working = [item for item in inside if not _is_container(shares, item)]
             times, idle = shared_out(working, first, last)
             self.idle += idle * _NANOSECOND
             for (module, name), time in times.items():
@@ -93,6 +116,25 @@ class Recording:
                     key = share.kind, share.origin
                     seconds = time * share.part * _NANOSECOND
                     self.parts[key] = self.parts.get(key, 0.0) + seconds
+
+    def _keep(
+        self,
+        number: int,
+        start: float,
+        end: float,
+        working: Sequence[Interval],
+        shares: Mapping[str, Mapping[str, Sequence[Share]]],
+    ) -> None:
+        work = [
+            (
+                replace(item, start=max(start, item.start), end=min(end, item.end)),
+                shares[item.module].get(item.name, _UNKNOWN),
+            )
+            for item in working[:_KEPT]
+        ]
+        self.kept.append(RecordedRun(number, start, end, work, len(working) - len(work)))
+        while len(self.kept) > 1 and sum(len(run.work) for run in self.kept) > _KEPT:
+            del self.kept[0]
 
 
 @contextmanager

@@ -16,10 +16,11 @@ import pytest
 
 from paddle_ipu.cli.main import main
 from paddle_ipu.dialect import dialect
-from paddle_ipu.errors import BackendUnavailableError, MeasurementError
+from paddle_ipu.errors import BackendUnavailableError, MeasurementError, ReportError
 from paddle_ipu.popart.schema import all_schemas
 from paddle_ipu.runtime.measured import FAMILIES, HOST, Measurement, family_of, nodes_at
 from paddle_ipu.xla.lowerings.scope_names import NOWHERE, Origin, of_node, origin_of
+from paddle_ipu.xla.step import step_trace
 from paddle_ipu.xla.step.hlo_origins import Share, origins
 from paddle_ipu.xla.step.step_trace import Interval, Recording, shared_out
 from tests.journeys.saved_models import models
@@ -125,6 +126,52 @@ def test_a_measurement_as_json_and_text(trained: Measured) -> None:
     assert f"{__file__}:{trained.product_line}" in str(found)
 
 
+def test_a_measured_trace_has_the_runs_and_the_operators_in_them(
+    trained: Measured, tmp_path: Path
+) -> None:
+    found = trained.measurement
+    found.save_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert trace["otherData"]["measured"] == found.machine
+    names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    assert names == {"this machine (measured)"}
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    runs = [event for event in events if event["cat"] == "run"]
+    assert [run["name"] for run in runs] == ["run 1", "run 2"] and runs[0]["ts"] == 0
+    assert [run["dur"] / 1e6 for run in runs] == pytest.approx(found.seconds, abs=1e-8)
+    assert_threads_do_not_overlap(events)
+    for event in events:
+        assert sum(within(event, run) for run in runs) == 1
+    assert {event["cat"] for event in events} <= {"run", *FAMILIES}
+    products = [event for event in events if event["cat"] == "matmul"]
+    assert {event["name"] for event in products} == {"MatMul (forward)", "MatMul (backward)"}
+    for event in products:
+        assert event["args"]["operator"] == "matmul"
+        assert event["args"]["source"] == f"{__file__}:{trained.product_line}"
+    update = next(event for event in events if event["cat"] == "weight update")
+    assert update["name"] == "weight update" and update["args"]["instruction"]
+
+
+def assert_threads_do_not_overlap(events: list[dict[str, Any]]) -> None:
+    """Perfetto drops an event that overlaps another of its thread."""
+    free: dict[tuple[int, int], int] = {}
+    for event in sorted(events, key=lambda e: (e["ts"], e["dur"])):
+        thread, start = (event["pid"], event["tid"]), round(event["ts"] * 1e3)
+        assert start >= free.get(thread, 0)
+        free[thread] = start + round(event["dur"] * 1e3)
+
+
+def within(event: dict[str, Any], run: dict[str, Any]) -> bool:
+    """Whether it lies in a run, as far as numbers of that size are exact."""
+    end = event["ts"] + event["dur"]
+    return bool(run["ts"] - 1e-4 <= event["ts"] and end <= run["ts"] + run["dur"] + 1e-4)
+
+
+def test_a_measured_trace_that_cannot_be_written(trained: Measured, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="a report cannot be written to .*no/trace.json"):
+        trained.measurement.save_trace(tmp_path / "no" / "trace.json")
+
+
 def test_measuring_one_thing_at_a_time(trained: Measured) -> None:
     measure = trained.compiled.measure
     with pytest.raises(MeasurementError, match="no run was measured: call Executor.run"), measure():
@@ -180,6 +227,47 @@ def test_each_run_has_what_worked_in_it() -> None:
     # 1-5 and 8-10; 20-22; 45-48; nothing.
     assert found.parts == pytest.approx({("operator", NOWHERE): 11e-9})
     assert (found.idle, found.host) == pytest.approx((3e-9, 26e-9))
+
+
+def test_instructions_are_kept_within_their_run() -> None:
+    own = (Share("operator", NOWHERE, 1.0),)
+    shares = {"m": {"a": own, "loop": (Share("container", NOWHERE, 1.0),)}}
+    intervals = [
+        Interval("a", "m", 28.0, 33.0), Interval("a", "m", 22.0, 24.0),
+        Interval("loop", "m", 21.0, 29.0), Interval("not in the text", "m", 25.0, 26.0),
+        Interval("a", "of another program", 22.0, 23.0),
+    ]  # fmt: skip
+    found = Recording()
+    found.add([(0.0, 10.0), (20.0, 30.0)], intervals, shares)
+    first, second = found.kept
+    assert (first.number, first.start, first.end, first.work) == (1, 0.0, 10.0, [])
+    assert (second.number, second.left_out) == (2, 0)
+    assert second.work == [
+        (Interval("a", "m", 22.0, 24.0), own),
+        (Interval("not in the text", "m", 25.0, 26.0), own),
+        (Interval("a", "m", 28.0, 30.0), own),
+    ]
+
+
+def test_only_some_instructions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_trace, "_KEPT", 3)
+    shares = {"m": {"a": (Share("operator", NOWHERE, 1.0),)}}
+
+    def kept(*works: int) -> list[tuple[int, int, int]]:
+        """(number, instructions kept, left out) of runs with so many instructions each."""
+        found = Recording()
+        runs = [(100.0 * run, 100.0 * run + 50) for run in range(len(works))]
+        intervals = [
+            Interval("a", "m", 100.0 * run + at, 100.0 * run + at + 1)
+            for run, work in enumerate(works)
+            for at in range(work)
+        ]
+        found.add(runs, intervals, shares)
+        return [(run.number, len(run.work), run.left_out) for run in found.kept]
+
+    assert kept(1, 1, 1) == [(1, 1, 0), (2, 1, 0), (3, 1, 0)]
+    assert kept(2, 2, 1) == [(2, 2, 0), (3, 1, 0)]
+    assert kept(1, 5) == [(2, 3, 2)]
 
 
 def test_a_fusion_is_its_products_or_shared_out_by_elements() -> None:
@@ -358,11 +446,28 @@ def test_a_report_has_measured_times_beside_predicted_ones(
     assert f"{script}:7" in [line["source"] for line in report["measured"]["lines"]]
 
 
+def test_a_trace_has_measured_runs_behind_the_predicted_one(script: str, tmp_path: Path) -> None:
+    assert main(["report", "--measure", "2", "--directory", str(tmp_path), script, "3"]) == 0
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    names = {
+        e["args"]["name"]: e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"
+    }
+    assert names == {"IPU 0 (predicted)": 1, "this machine (measured)": 2}
+    assert trace["otherData"]["predicted"] is True and trace["otherData"]["measured"]
+    runs = [e["name"] for e in trace["traceEvents"] if e.get("cat") == "run"]
+    assert runs == ["run 1", "run 2"]
+    both = [e for e in trace["traceEvents"] if e["name"] == "Tanh (forward)"]
+    assert {e["pid"] for e in both} == {1, 2}
+    assert {e["args"]["source"] for e in both} == {f"{script}:7"}
+
+
 def test_reports_without_it_hold_no_measured_times(
-    script: str, capsys: pytest.CaptureFixture[str]
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", "--json", "-", script, "1"]) == 0
+    out = tmp_path / "trace.json"
+    assert main(["report", "--json", "-", "--trace", str(out), script, "1"]) == 0
     assert "measured" not in json.loads(capsys.readouterr().out)
+    assert "measured" not in out.read_text()
 
 
 @pytest.mark.parametrize(
