@@ -59,6 +59,8 @@ class IpuMemory:
             first, "" for those of no layer.
         always_layers: those of them that live through the whole step.
         whole_layers: as `layers`, each with its whole path.
+        category_layers: of `categories` whose tensors are known at the peak, bytes by layer, as in
+            `layers`.
     """
 
     ipu: int
@@ -73,6 +75,7 @@ class IpuMemory:
     layers: dict[str, int] = field(default_factory=dict)
     always_layers: dict[str, int] = field(default_factory=dict)
     whole_layers: dict[str, int] = field(default_factory=dict)
+    category_layers: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def over(self) -> int:
@@ -276,6 +279,11 @@ def _ipu_memory(
             layers=_by_layer(holdings),
             always_layers=_by_layer([h for h in holdings if h.category not in PASSING]),
             whole_layers=_by_layer(holdings, str),
+            category_layers={
+                name: _by_layer([h for h in holdings if h.category == name])
+                for name in (*always, "stash")
+                if any(h.category == name for h in holdings)
+            },
             holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
         ),
         off_chip,

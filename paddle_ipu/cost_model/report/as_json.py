@@ -13,6 +13,7 @@ from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.measured_layers import measured_layers
 from paddle_ipu.cost_model.report.operator_flows import OperatorFlow, operator_flows
+from paddle_ipu.cost_model.report.sources import Source, sources
 from paddle_ipu.cost_model.uncertainty import Interval
 
 VERSION = 1
@@ -28,6 +29,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
     pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
     ``interval`` has the rates between which 80 % of the belief lies, and what it hangs on most.
+    ``sources`` say of each figure of the machine and each constant where it comes from.
     ``flows`` are what operators hand to each other forward, from one of ``nodes.rows`` to another.
     ``measured`` is there only where something was measured; all else is predicted.
     ``measured_layers``, there with it, has seconds of a run of each layer, both kinds side by side.
@@ -41,6 +43,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "name": report.name,
         "machine": asdict(machine),
         "constants": asdict(CONSTANTS),
+        "sources": {"columns": list(Source._fields), "rows": list(sources(machine))},
         "program": {
             "operators": len(program.operators),
             "weights": sum(t.elements for t in program.weights),
@@ -163,6 +166,7 @@ def _ipu(ipu: IpuMemory) -> dict[str, Any]:
         "layers": ipu.layers,
         "always_layers": ipu.always_layers,
         "whole_layers": ipu.whole_layers,
+        "category_layers": ipu.category_layers,
         "tensors": [_with_origin(holding) for holding in ipu.holdings],
     }
 

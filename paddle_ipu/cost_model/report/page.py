@@ -9,8 +9,8 @@ from typing import Any
 from paddle_ipu.pages.document import Section, document, page_part
 
 _SCRIPTS = (
-    "categories", "summary", "memory", "liveness", "timeline", "operators", "layer_tree", "layers",
-    "roofline", "measured", "start",
+    "categories", "summary", "memory_map", "memory", "liveness", "timeline", "operators",
+    "layer_tree", "layers", "roofline", "measured", "sources", "start",
 )  # fmt: skip
 
 _MEASURED = Section(
@@ -59,6 +59,11 @@ _SECTIONS = (
     ),
     Section("operators", "Operators"),
     _MEASURED,
+    Section(
+        "sources",
+        "Sources",
+        "How each figure of the summary is computed, and where the figures behind it come from.",
+    ),
 )
 
 
@@ -83,13 +88,9 @@ def page(report: Mapping[str, Any], text: str) -> str:
         scripts=[_part(f"{name}.js") for name in _SCRIPTS],
         data=report,
         footer="Written by paddle_ipu from the PopART program; report version "
-        f"{report['version']}. Fitted constants: {escape(_constants(report['constants']))}.",
+        f"{report['version']}.",
     )
 
 
 def _part(name: str) -> str:
     return page_part("paddle_ipu.cost_model.report", f"page_parts/{name}")
-
-
-def _constants(constants: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in constants.items())

@@ -45,6 +45,7 @@ MEASURED = {
 LAYERS = 600
 SECTIONS = (
     "summary", "insights", "memory", "liveness", "timeline", "roofline", "operators", "measured",
+    "sources",
 )  # fmt: skip
 
 
@@ -142,7 +143,7 @@ def test_operators_are_searched_and_sorted(page: Any) -> None:
 
 
 def test_charts_are_walked_through_with_the_arrow_keys(page: Any) -> None:
-    for section, steps in (("liveness", 2), ("timeline", 3), ("roofline", 1)):
+    for section, steps in (("memory", 3), ("liveness", 2), ("timeline", 3), ("roofline", 1)):
         chart = f"#{section} svg[role=slider]"
         focus(page, chart)
         keys(page, "\ue011")  # home
@@ -162,6 +163,44 @@ def test_charts_are_walked_through_with_the_arrow_keys(page: Any) -> None:
     )
 
 
+def test_each_figure_of_the_summary_leads_to_how_it_is_computed(page: Any) -> None:
+    tiles = page.find_elements("css selector", "#summary .tile")
+    assert len(tiles) == 5
+    for tile in tiles:
+        page.execute_script("arguments[0].focus()", tile)
+        keys(page, "\ue007")  # enter
+        name = tile.find_element("css selector", "b").text
+        target = page.execute_script("return document.querySelector(':target').textContent")
+        if "fullest tile" not in tile.text:
+            assert target.startswith(f"{name} ")
+
+
+def test_every_link_leads_somewhere_that_is_shown(page: Any) -> None:
+    broken = page.execute_script(
+        "return [...document.querySelectorAll('a')].map(link => link.getAttribute('href'))"
+        ".filter(to => !document.getElementById(to.slice(1))?.checkVisibility())"
+    )
+    assert broken == []
+
+
+def test_the_map_of_memory_adds_up(page: Any) -> None:
+    """Of each IPU the areas of the map are to each other as the bytes of its categories."""
+    ipus = page.execute_script(
+        "return JSON.parse(document.getElementById('data').textContent).memory.ipus"
+    )
+    cells = page.execute_script(
+        "return [...document.querySelectorAll('#memory .cell')].map(cell => "
+        "[cell.getAttribute('fill'), cell.width.baseVal.value * cell.height.baseVal.value])"
+    )
+    whole = sum(area for _, area in cells)
+    everything = sum(ipu["peak"] for ipu in ipus)
+    for name, paint in (("weights", "weights"), ("stash", "stash"), ("temporaries", "temporaries")):
+        area = sum(area for fill, area in cells if fill == f"var(--c-{paint})")
+        held = sum(ipu["categories"][name] for ipu in ipus)
+        assert area / whole == pytest.approx(held / everything, rel=1e-3)
+    assert "1.1 times the mean" in text(page, "#memory")
+
+
 def test_an_ipu_is_chosen_with_the_arrow_keys(page: Any) -> None:
     before = page.find_element("css selector", "#liveness svg").get_attribute("aria-label")
     focus(page, "#liveness fieldset input:checked")
@@ -171,10 +210,11 @@ def test_an_ipu_is_chosen_with_the_arrow_keys(page: Any) -> None:
 
 
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Any) -> None:
-    reached = tab_stops(page)
-    assert reached.count(("svg", "slider")) == 3
-    assert reached.count(("a", "")) == 1 + len(SECTIONS), "the way past the navigation, and it"
-    assert reached.count(("input", "search")) == 2, "of operators, and of the largest tensors"
+    reached = tab_stops(page, 300)
+    links = page.execute_script("return document.querySelectorAll('a').length")
+    assert reached.count(("svg", "slider")) == 4
+    assert reached.count(("a", "")) == links > 1 + len(SECTIONS), "the way past the navigation, it"
+    assert reached.count(("input", "search")) == 3, "of tensors, of operators, of figures"
     assert reached.count(("input", "radio")) == 3
     unnamed = page.execute_script(
         "return [...document.querySelectorAll('button, input, svg[role], [role=img]')].filter(e => "

@@ -31,10 +31,8 @@ function livenessChart(report, ipu, width, readout, lines) {
   const height = 260, left = 62, right = 12, top = 12, bottom = 34;
   const { curve } = ipu, processor = report.machine.processor;
   const resident = sum(RESIDENT.map(name => ipu.categories[name] ?? 0));
-  const stash = ipu.categories.stash ?? 0, code = ipu.categories.code ?? 0;
-  // Of all tiles' bytes, those at which the fullest tile is full.
-  const stretch = (ipu.tile.peak - code / processor.tiles) * processor.tiles / (ipu.peak - code);
-  const room = (processor.tile_memory - code / processor.tiles) * processor.tiles / stretch + code;
+  const stash = ipu.categories.stash ?? 0;
+  const room = roomOf(ipu, processor);
   const most = Math.max(curve.reduce((a, step) => Math.max(a, step[2]), 0), resident + stash);
   // Of a program that needs little, the curve is shown and not how far away the limit is.
   const near = room < 3 * most, high = 1.06 * (near ? Math.max(most, room) : 1.15 * most);

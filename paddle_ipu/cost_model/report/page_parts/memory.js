@@ -7,6 +7,7 @@ function memoryView(report, section) {
   section.append(keyed(names.map(name => [name, colour(CATEGORY[name] ?? "code")])));
   const most = Math.max(...ipus.map(x => Math.max(x.tile.peak, x.tile.capacity)));
   for (const ipu of ipus) section.append(tileBar(report, ipu, names, most));
+  mapView(report, section);
   section.append(h("h3", {}, "Bytes of all tiles, at the peak"),
     byCategory(ipus, names, report.machine.processor.tiles));
   const tensors = h("div");

@@ -10,7 +10,7 @@ function start() {
   const views = {
     summary: summaryView, insights: insightsView, memory: memoryView,
     liveness: (found, section) => livenessView(found, section, lines), timeline: timelineView,
-    roofline: rooflineView,
+    roofline: rooflineView, sources: sourcesView,
     ...report.measured ? { measured: (found, section) => measuredView(found, section, nodes) } : {},
   };
   for (const [name, view] of Object.entries(views)) view(report, sectionOf(name));

@@ -5,20 +5,19 @@ const PHASES = { fill: "constants", steady: "forward", drain: "code", update: "u
 const TOGETHER = "None of them is enough by itself: `paddle-ipu plan` tries several together.";
 
 function summaryView(report, section) {
-  const { program, memory, cycles } = report, settings = program.settings;
-  const worst = memory.ipus.reduce((a, b) => a.tile.peak / a.tile.capacity
-    >= b.tile.peak / b.tile.capacity ? a : b);
-  const share = worst.tile.peak / worst.tile.capacity;
-  const tile = (value, name, kind) =>
-    h("div", { class: `tile ${kind ?? ""}` }, h("b", {}, value), h("span", {}, name));
-  const unit = settings.training ? "weight update" : "run";
+  const { program, memory, cycles } = report, worst = fullest(report), unit = unitOf(report);
+  const share = worst.tile.peak / worst.tile.capacity, { interval } = report;
+  const tile = (key, value, name, kind) => h("a", {
+    class: `tile ${kind ?? ""}`, href: `#how-${key}`, title: "how it is computed",
+  }, h("b", {}, value), h("span", {}, name));
   section.append(h("div", { class: "tiles" },
-    tile(`${whole(report.throughput)}`, "rows a second"),
-    report.latency ? tile(seconds(report.latency), `latency of ${several(program.rows, "row")}`)
-      : tile(seconds(cycles.update / report.machine.processor.clock), `a ${unit}`),
-    tile(percent(report.utilisation), "of the matrix units' peak"),
-    tile(percent(report.bubble), "waiting: bubble and imbalance"),
-    tile(percent(share), memory.fits ? `of IPU ${worst.ipu}'s fullest tile: it fits`
+    tile("throughput", whole(report.throughput), interval?.low
+      ? `rows a second; 80 % of the belief: ${whole(interval.low)} to ${whole(interval.high)}` : "rows a second"),
+    report.latency ? tile("latency", seconds(report.latency), `latency of ${several(program.rows, "row")}`)
+      : tile("update", seconds(cycles.update / report.machine.processor.clock), `a ${unit}`),
+    tile("utilisation", percent(report.utilisation), "of the matrix units' peak"),
+    tile("bubble", percent(report.bubble), "waiting: bubble and imbalance"),
+    tile("memory", percent(share), memory.fits ? `of IPU ${worst.ipu}'s fullest tile: it fits`
       : `of IPU ${worst.ipu}'s fullest tile: it lacks ${bytes(worst.over)}`,
       memory.fits ? "good" : "bad")));
   section.append(h("h3", {}, `Where the time of a ${unit} goes`), phases(report));
