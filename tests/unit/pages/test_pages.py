@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.report.contents import make_report
+from paddle_ipu.cost_model.report.predicted_report import PredictedReport
+from paddle_ipu.dialect.node_origin import NodeOrigin
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.contents import (
     AGREES,
@@ -20,6 +25,7 @@ from paddle_ipu.verification.contents import (
 )
 from paddle_ipu.verification.page import page as verification_page
 from paddle_ipu.verification.ranges import ScaleRow, ValueRange
+from tests.unit.cost_model.programs import chain
 from tests.unit.pages.browser import (
     CONTRAST,
     browser,
@@ -144,12 +150,16 @@ def test_it_never_scrolls_sideways(page: Any, width: int) -> None:
             assert overflowing(page) == [], f"columns {columns}"
             focus(page, "#operators fieldset input:checked")
             keys(page, "\ue014")  # arrow right
-    before = page.execute_script("return document.querySelectorAll('table.cards').length")
+
+
+def test_tables_that_do_not_fit_are_cards_and_tables_again_where_they_do(page: Any) -> None:
+    counted = "return document.querySelectorAll('table.cards').length"
+    with in_width(page, 2560):
+        assert page.execute_script(counted) == 0
     with in_width(page, 320):
-        assert page.execute_script("return document.querySelectorAll('table.cards').length") > 0
-    with in_width(page, 1280):
-        now = page.execute_script("return document.querySelectorAll('table.cards').length")
-    assert now <= before, "a window that grows has tables again"
+        assert page.execute_script(counted) > 3
+    with in_width(page, 2560):
+        assert page.execute_script(counted) == 0
 
 
 def test_operators_are_sorted_and_searched_with_the_keyboard(page: Any) -> None:
@@ -210,3 +220,41 @@ def test_without_scripts_every_row_is_there(address: str) -> None:
     html = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
     assert html.count("/home/a/b/model.py:") == OPERATORS + 1, "each as a title, and the finding"
     assert " hidden" not in html.split("<main>")[1].split("<footer>")[0]
+
+
+@pytest.fixture(scope="module")
+def compared_pages(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The comparison of two reports, of programs of 12 layers each."""
+    reports = []
+    for width in (64, 128):
+        program = chain(12, width=width)
+        operators = (
+            replace(operator, origin=NodeOrigin(layer=f"{LONG}part{chr(97 + at // 2)}"))
+            for at, operator in enumerate(program.operators)
+        )
+        layered = replace(program, operators=tuple(operators))
+        reports.append(PredictedReport(make_report(layered, machine_named("pod4"), name=EVIL)))
+    path = tmp_path_factory.mktemp("compared") / "page.html"
+    path.write_text(reports[0].compare(reports[1]).to_html(), encoding="utf-8")
+    return path.as_uri()
+
+
+def test_a_comparison_sorts_by_numbers_and_never_scrolls_sideways(
+    driver: Any, compared_pages: str
+) -> None:
+    driver.get(compared_pages)
+    assert driver.get_log("browser") == []
+    for width in (320, 900, 1280, 2560):
+        with in_width(driver, width):
+            assert overflowing(driver) == [], width
+    values = (
+        "return [...document.querySelectorAll('#cycles tbody tr')]"
+        ".map(row => Number(row.cells[2].dataset.sort))"
+    )
+    focus(driver, "#cycles th:nth-child(3) button")
+    keys(driver, ENTER)
+    falling = driver.execute_script(values)
+    assert len(falling) > 10 and falling == sorted(falling, reverse=True)
+    keys(driver, ENTER)
+    assert driver.execute_script(values) == sorted(falling)
+    assert driver.execute_script(CONTRAST) == []

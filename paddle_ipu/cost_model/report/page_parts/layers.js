@@ -10,7 +10,8 @@ const MEASURES = {
 function layersView(report, section, nodes, showOperators) {
   const root = layerTree(report, nodes), total = Object.fromEntries(Object.entries(MEASURES)
     .map(([name, [, , of]]) => [name, of(root) || 1]));
-  let by = "cycles", zoom = 1, chosen = root.children[0];
+  let by = "cycles", zoom = 1;
+  let chosen = root.children.reduce((a, b) => b.cycles > a.cycles ? b : a);
   const place = h("div", { class: "scroll graph" });
   const readout = h("p", { class: "readout" }), actions = h("div", { class: "controls" });
   const draw = focused => {
@@ -155,7 +156,7 @@ function layersChart(root, by, total, zoom, on) {
       role: "treeitem", "aria-level": level, transform: `translate(${x},${y})`,
       "aria-description": described(layer, total),
       "aria-expanded": layer.children.length ? String(layer.open) : undefined,
-      onclick: () => layer === on.chosen() || !layer.children.length ? on.choose(layer) : on.toggle(layer),
+      onclick: () => layer.children.length ? on.toggle(layer) : on.choose(layer),
     }, s("rect", {
       width: layer.width, height: layer.height, rx: 6, class: "layer",
       fill: layer.open ? "none" : `color-mix(in srgb, ${colour(paint)} ${mixed}%, var(--panel))`,
@@ -163,7 +164,7 @@ function layersChart(root, by, total, zoom, on) {
     if (layer.children.length) item.append(s("text", { class: "name", x: 9, y: 17, "aria-hidden": "true" },
       layer.open ? "−" : "+"));
     const share = percent(layer.cycles / total.cycles);
-    if (layer.members) item.append(s("text", { x: layer.width - 8, y: 17, "text-anchor": "end" }, share));
+    if (layer.members) item.append(s("text", { class: "name", x: layer.width - 8, y: 17, "text-anchor": "end" }, share));
     else if (!layer.open) item.append(
       s("text", { class: "name", x: 22, y: 33 }, `${share}, ${bytes(layer.memory)}`));
     item.layer = layer;
