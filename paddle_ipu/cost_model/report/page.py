@@ -24,7 +24,8 @@ _LAYERS = Section(
     "layers",
     "Layers",
     "What layers hand to each other, of a micro-batch: thick lines are many bytes, dashed ones "
-    "lead back. A click or Enter unfolds a layer, arrow keys go through them.",
+    "lead back. A click or Enter unfolds a layer, arrow keys go through them; + and - zoom, as "
+    "does the wheel with Ctrl.",
 )
 _SECTIONS = (
     Section("summary", "Summary"),

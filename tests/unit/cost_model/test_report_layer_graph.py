@@ -189,6 +189,26 @@ def test_a_layers_operators_are_shown_and_let_go(page: Any) -> None:
 
 
 @needs_browser
+def test_the_graph_is_zoomed_with_keys_buttons_and_the_wheel(page: Any) -> None:
+    width = "return document.querySelector('.graph svg').width.baseVal.value"
+    first = page.execute_script(width)
+    focus(page, "#layers [role=treeitem][tabindex='0']")
+    keys(page, "+")
+    assert page.execute_script(width) == pytest.approx(1.25 * first)
+    assert chosen(page).startswith("net: "), "the focus stays"
+    keys(page, "-")
+    press(page, "smaller")
+    assert page.execute_script(width) == pytest.approx(0.8 * first)
+    press(page, "larger")
+    for ctrl, factor in (("false", 1.0), ("true", 1.1)):
+        page.execute_script(
+            "document.querySelector('.graph').dispatchEvent("
+            f"new WheelEvent('wheel', {{deltaY: -1, ctrlKey: {ctrl}}}))"
+        )
+        assert page.execute_script(width) == pytest.approx(factor * first)
+
+
+@needs_browser
 def test_the_colour_is_that_of_cycles_or_of_memory(page: Any) -> None:
     fills = (
         "return [...document.querySelectorAll('#layers .layer')].map(x => x.getAttribute('fill'))"

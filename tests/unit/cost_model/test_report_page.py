@@ -264,6 +264,7 @@ def test_a_narrow_window_and_paper_hold_it(page: Any) -> None:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_without_scripts_the_summary_is_there(address: str) -> None:
+def test_without_scripts_the_summary_is_there_and_the_page_is_small(address: str) -> None:
     html = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
+    assert len(html.encode()) < 2_000_000
     assert "<noscript><pre>training on POD16" in html

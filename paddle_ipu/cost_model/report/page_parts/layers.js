@@ -12,10 +12,17 @@ function layersView(report, section, nodes, showOperators) {
     .map(([name, [, , of]]) => [name, of(root) || 1]));
   let by = "cycles", zoom = 1;
   let chosen = root.children.reduce((a, b) => b.cycles > a.cycles ? b : a);
-  const place = h("div", { class: "scroll graph" });
+  const place = h("div", {
+    class: "scroll graph",
+    onwheel: event => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      scale(event.deltaY < 0 ? 1.1 : 1 / 1.1);
+    },
+  });
   const readout = h("p", { class: "readout" }), actions = h("div", { class: "controls" });
   const draw = focused => {
-    const chart = layersChart(root, by, total, zoom, { chosen: () => chosen, choose, toggle });
+    const chart = layersChart(root, by, total, zoom, { chosen: () => chosen, choose, toggle, scale });
     place.replaceChildren(chart);
     mark(focused);
   };
@@ -49,10 +56,11 @@ function layersView(report, section, nodes, showOperators) {
     draw(false);
   };
   const button = (name, onclick) => h("button", { type: "button", onclick }, name);
-  const scale = factor => {
-    zoom = factor ? Math.min(3, Math.max(0.2, zoom * factor))
+  /** Draws it so many times as large; with 0, as wide as there is room. */
+  const scale = (factor, focused = false) => {
+    zoom = factor ? Math.min(3, Math.max(0.1, zoom * factor))
       : Math.min(1, place.clientWidth / place.firstChild.viewBox.baseVal.width);
-    draw(false);
+    draw(focused);
   };
   section.append(h("div", { class: "controls" },
     choice("colour", Object.entries(MEASURES).map(([name, [label]]) => [name, label]), by, name => {
@@ -188,6 +196,8 @@ function walk(event, root, on) {
       : on.choose(now.parent === root ? now : now.parent),
     Enter: () => on.toggle(now),
     " ": () => on.toggle(now),
+    "+": () => on.scale(1.25, true),
+    "-": () => on.scale(0.8, true),
   };
   if (!(event.key in steps)) return;
   event.preventDefault();
