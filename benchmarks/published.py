@@ -152,6 +152,19 @@ def resnet(micro: int = 16, accumulation: int = 16) -> Program:
     return predicted_program(main, strategy, ["image", "label"], [loss])
 
 
+def resnet_inference() -> Program:
+    """ResNet-50 for one image in float, as the sample of Paddle-Inference-Demo runs it."""
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        image = paddle.static.data("image", [1, 3, 224, 224], "float32")
+        network = paddle.vision.models.resnet50()
+        network.eval()
+        scores = network(image)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False)
+    return predicted_program(main, strategy, ["image"], [scores])
+
+
 def resnet_in_public() -> Program:
     """ResNet-50 with the strategy of the public PyTorch example: 16 replicas, micro-batch 18.
 
@@ -201,6 +214,10 @@ ROWS = (
     ),
     Row(
         "ResNet-50", "Bow-Pod16", 37061, f"{PAGES}, PyTorch", resnet_in_public, note=EXAMPLES,
+    ),
+    Row(
+        "ResNet-50 inference", "POD4", 1 / 2.204e-3, "Paddle-Inference-Demo, 2.204 ms a run",
+        resnet_inference, fitted=True, note="one image in float; which system is not said",
     ),
 )  # fmt: skip
 

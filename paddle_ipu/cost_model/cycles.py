@@ -62,6 +62,8 @@ class CycleReport:
     Attributes:
         update: cycles of the weight update: collectives, state from and to memory, the rule.
         steady: cycles of a pipeline cycle when all stages are active.
+        host: seconds of a run beside the device's: what the host needs for the call.
+        seconds: of a run.
         per_update: cycles from one weight update to the next, or of a micro-batch in inference.
         throughput: rows a second, all replicas together.
         utilisation: share of the peak of the AMP units that matrix products use, computing again
@@ -69,8 +71,8 @@ class CycleReport:
         bubble: share of the IPUs' time, outside of weight updates, in which they wait for others.
         critical: the stage of the IPU that the others wait for.
         flops: of a micro-batch.
-        latency: seconds from a micro-batch's way in to its results' way out, in inference; what
-            the host does before and after is left out. 0 in training.
+        latency: seconds from a micro-batch's way in to its results' way out, the host's call with
+            them, in inference; 0 in training.
         unpriced: operators without a row: type -> how many.
     """
 
@@ -81,6 +83,7 @@ class CycleReport:
     steady: float
     per_update: float
     per_run: float
+    host: float
     seconds: float
     throughput: float
     utilisation: float
@@ -125,10 +128,11 @@ def predict_cycles(
     per_update += sum(update.values())
     phases["update"] = sum(update.values())
     per_run = per_update * settings.batches_per_step
-    seconds = per_run / processor.clock
+    host = pricing.constants.run_seconds
+    seconds = host + per_run / processor.clock
     # A micro-batch goes on with the others, stage by stage.
     through = steady * len(stages) if pipelined else per_update
-    latency = 0.0 if settings.training else through / processor.clock
+    latency = 0.0 if settings.training else host + through / processor.clock
     flops = sum(stage.forward.flops + stage.backward.flops for stage in stages)
     peak = processor.half_flops / processor.clock * ipus
     time = {ipu: sum(s.cycles for s in stages if s.ipu == ipu) for ipu in {s.ipu for s in stages}}
@@ -144,6 +148,7 @@ def predict_cycles(
         steady=steady,
         per_update=per_update,
         per_run=per_run,
+        host=host,
         seconds=seconds,
         throughput=program.samples / seconds if seconds else 0.0,
         utilisation=flops * micro_batches / (peak * per_update) if per_update else 0.0,

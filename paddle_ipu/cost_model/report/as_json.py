@@ -56,6 +56,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "interval": _interval(report.interval),
         "latency": cycles.latency,
         "seconds": cycles.seconds,
+        "host_seconds": cycles.host,
         "utilisation": cycles.utilisation,
         "bubble": cycles.bubble,
         "cycles": {

@@ -158,7 +158,7 @@ def test_insights_of_inference_tell_the_latency() -> None:
     (more,) = [i for i in make_report(program, MACHINE).insights if "micro_batch" in i.option]
     after = predict(chain(training=False, rows=16), MACHINE).cycles
     assert more.latency == pytest.approx(after.latency) and more.latency > 0
-    assert f"latency {1e6 * more.latency:.3g} us" in text_of(make_report(program, MACHINE))
+    assert f"latency {1e3 * more.latency:.3g} ms" in text_of(make_report(program, MACHINE))
 
 
 def test_an_uneven_pipeline_is_told_what_it_could_gain_at_most() -> None:

@@ -42,7 +42,7 @@ def test_every_constant_says_where_it_comes_from() -> None:
 
 
 def test_the_ends_add_up_as_independent_figures_do() -> None:
-    program = chain(2, rows=64, width=512)
+    program = chain(2, rows=64, width=512, accumulation=64)
     found, rate = interval_of(program)
     assert found.low < rate < found.high
     assert found.low < rate * UNMODELLED[0] and found.high > rate * UNMODELLED[1]
@@ -56,7 +56,7 @@ def test_the_ends_add_up_as_independent_figures_do() -> None:
 
 
 def test_an_influence_is_what_a_prediction_with_the_changed_figure_says() -> None:
-    program = chain(2, rows=64, width=512)
+    program = chain(2, rows=64, width=512, accumulation=64)
     found, rate = interval_of(program)
     influence = next(i for i in found.influences if i.name == "exchange_efficiency")
     low = TABLE["exchange_efficiency"].low
