@@ -1,10 +1,10 @@
 """What the predictor takes for granted beside the figures of machines, and how sure it is of it.
 
-Three constants were fitted to the published rates that ``benchmarks/published.py`` prints as fitted:
-two of them together to BERT-Base phase 1 and ResNet-50, the host's part of a run to ResNet-50's
+Three constants were fitted to the published rates that ``benchmarks/published.py`` prints as
+fitted: two together to BERT-Base phase 1 and ResNet-50, the host's part of a run to ResNet-50's
 inference. The two of memory were set so that the published strategies of BERT-Base fit; nobody
-published what their tiles held. The others are assumptions:
-passes counted from what the operators compute, for which no source was found.
+published what their tiles held. The others are assumptions: passes counted from what the operators
+compute, for which no source was found.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "name": report.name,
         "machine": asdict(machine),
         "constants": asdict(CONSTANTS),
-        "sources": {"columns": list(Source._fields), "rows": list(sources(machine))},
+        "sources": {
+            "columns": list(Source._fields),
+            "rows": [list(row) for row in sources(machine)],
+        },
         "program": {
             "operators": len(program.operators),
             "weights": sum(t.elements for t in program.weights),
@@ -97,8 +100,8 @@ def _interval(interval: Interval) -> dict[str, Any]:
     return {"low": interval.low, "high": interval.high, "influences": influences}
 
 
-def _flows(report: Report) -> list[OperatorFlow]:
-    return list(operator_flows([time.operator for time in report.operators]))
+def _flows(report: Report) -> list[list[Any]]:
+    return [list(flow) for flow in operator_flows([time.operator for time in report.operators])]
 
 
 def _measured(report: Report) -> dict[str, Any]:

@@ -18,7 +18,7 @@ function computed(report) {
     ["throughput", "rows a second", whole(report.throughput), [
       `${whole(program.samples)} rows of a run ÷ ${seconds(report.seconds)}, its `,
       link("how-update", `${whole(cycles.run)} cycles`), ` ÷ ${count(processor.clock)}Hz, the `,
-      figure("clock"), ...interval?.low ? [`. 80 % of the belief lies between ${
+      figure("clock"), `, and ${seconds(report.host_seconds)} of the host, `, figure("run_seconds"), ...interval?.low ? [`. 80 % of the belief lies between ${
         whole(interval.low)} and ${whole(interval.high)}, by `, link("figures", "what it hangs on")] : [],
       "."]],
     ["update", `a ${unit}`, seconds(cycles.update / processor.clock), [
@@ -30,7 +30,7 @@ function computed(report) {
     ...report.latency ? [["latency", `latency of ${several(program.rows, "row")}`,
       seconds(report.latency), [`${pipeline.stages.length > 1 && settings.pipelined
         ? `${several(pipeline.stages.length, "steady cycle")}, one for each stage,` : "all cycles of a micro-batch"} ÷ the `,
-      figure("clock"), "."]]] : [],
+      figure("clock"), ", and the host's ", figure("run_seconds"), "."]]] : [],
     ["utilisation", "of the matrix units' peak", percent(report.utilisation), [
       `${count(flops)}FLOP of products, forward and backward, × ${whole(runs)} ÷ what ${
         several(ipus, "IPU")} could do in the cycles of a ${unit}: `, figure("half_macs"), ", ",
