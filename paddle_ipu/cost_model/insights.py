@@ -74,7 +74,9 @@ def _balance(prediction: Prediction) -> Iterator[Insight]:
         return
     slowest = max(work, key=lambda ipu: work[ipu])
     saved = flow * (most - mean) / (most + cycles.copies)
-    gain = cycles.per_update / (cycles.per_update - saved) - 1
+    # The host's part of a run stays.
+    run = cycles.per_update * cycles.seconds / (cycles.seconds - cycles.host)
+    gain = run / (run - saved) - 1
     yield Insight(
         f"move layers away from IPU {slowest}, for which the others wait: it works "
         f"{most / mean:.2f} times as long as IPUs do on average (`paddle-ipu plan` finds places)",
@@ -119,6 +121,12 @@ def _changes(prediction: Prediction) -> Iterator[tuple[str, str, Program]]:
             "" if program.rows_are_fixed else f"'micro_batch_size': {2 * program.rows}",
             with_rows(program, 2 * program.rows),
         )
+    yield (
+        "twice the batches_per_step, with as many more rows a run: the host's call comes half as "
+        "often",
+        f"'batches_per_step': {2 * settings.batches_per_step}",
+        program.with_settings(batches_per_step=2 * settings.batches_per_step),
+    )
     if training and not settings.state_on_chip and any(program.state.values()):
         yield (
             "keep optimizer state on the chip",

@@ -149,6 +149,9 @@ def test_insights_hold_when_they_are_followed() -> None:
     assert keep.gain == pytest.approx(after / before - 1)
     more = by_option["'accumulation_factor': 64"]
     assert more.throughput == pytest.approx(pipeline(accumulation=64).prediction.cycles.throughput)
+    shared = by_option["'batches_per_step': 2"]
+    twice = predict(pipeline().prediction.program.with_settings(batches_per_step=2), MACHINE)
+    assert shared.throughput == pytest.approx(twice.cycles.throughput)
     gains = [insight.gain for insight in report.insights]
     assert gains == sorted(gains, reverse=True) and min(gains) >= 0.01
 
