@@ -1,6 +1,6 @@
 // What to know first: the numbers, where a weight update's time goes, the settings; insights.
 
-const PHASES = { fill: "constants", steady: "forward", drain: "code", update: "update" };
+const PHASES = { fill: "constants", steady: "forward", drain: "code", update: "update", host: "streams" };
 
 const TOGETHER = "None of them is enough by itself: `paddle-ipu plan` tries several together.";
 
@@ -14,7 +14,7 @@ function summaryView(report, section) {
     tile("throughput", whole(report.throughput), interval?.low
       ? `rows a second; 80 % of the belief: ${whole(interval.low)} to ${whole(interval.high)}` : "rows a second"),
     report.latency ? tile("latency", seconds(report.latency), `latency of ${several(program.rows, "row")}`)
-      : tile("update", seconds(cycles.update / report.machine.processor.clock), `a ${unit}`),
+      : tile("update", seconds(cycles.update / report.machine.processor.clock), `a ${unit}, on the IPUs`),
     tile("utilisation", percent(report.utilisation), "of the matrix units' peak"),
     tile("bubble", percent(report.bubble), "waiting: bubble and imbalance"),
     tile("memory", percent(share), memory.fits ? `of IPU ${worst.ipu}'s fullest tile: it fits`
@@ -29,7 +29,9 @@ function summaryView(report, section) {
 }
 
 function phases(report) {
-  const entries = Object.entries(report.cycles.phases).filter(([, value]) => value > 0);
+  const clock = report.machine.processor.clock;
+  const host = report.host_seconds * clock / report.program.settings.batches_per_step;
+  const entries = [...Object.entries(report.cycles.phases), ["host", host]].filter(([, value]) => value > 0);
   const all = sum(entries.map(([, value]) => value)) || 1;
   const bar = h("div", { role: "img", "aria-label": entries.map(([name, value]) =>
     `${name} ${percent(value / all)}`).join(", ") });
@@ -43,9 +45,8 @@ function phases(report) {
     });
     bar.append(part);
   }
-  const clock = report.machine.processor.clock;
   return h("div", {}, bar, keyed(entries.map(([name, value]) => [
-    `${name === "update" ? "weight update" : name} ${percent(value / all)}, ${
+    `${{ update: "weight update", host: "host's call" }[name] ?? name} ${percent(value / all)}, ${
       seconds(value / clock)}`, colour(PHASES[name] ?? "code")])));
 }
 
