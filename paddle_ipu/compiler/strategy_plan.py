@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.proposals import Proposal, Proposals
+from paddle_ipu.cost_model.memory import ROOM
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.plan import Candidate, Plan
 from paddle_ipu.cost_model.report.strategy_text import placement_text, strategy_text
@@ -40,17 +41,19 @@ class StrategyPlan:
 
     @property
     def proposals(self) -> Sequence[Proposal]:
-        """The strategies that fit, fastest first."""
+        """The strategies that fit: those with room in memory first, each kind fastest first."""
         return self.proposed.proposals
 
     @property
     def best(self) -> Proposal | None:
-        """The fastest that fits, None where none does."""
+        """The fastest that fits with room, else the fastest that fits; None where none does."""
         return self.proposals[0] if self.proposals else None
 
     def __str__(self) -> str:
         lines = [f"{self._headline()} in {self.seconds:.1f} s; {len(self.tried.candidates)} fit"]
         lines += self._table()
+        if self.best is not None and (tight := self.tried.tight) is not None:
+            lines += self._tight(tight, self.best.candidate)
         if self.target.program.rows_are_fixed:
             lines.append(
                 f"the feeds' own shapes give micro-batches of {self.target.program.rows} rows: "
@@ -72,6 +75,18 @@ class StrategyPlan:
                 placement_text(by_hand),
             ]
         return printable("\n".join(lines))
+
+    def _tight(self, tight: Candidate, best: Candidate) -> list[str]:
+        """What a plan that fills memory would gain, if the prediction is right to the last tile."""
+        rates = [each.prediction.cycles.throughput for each in (tight, best)]
+        if rates[0] <= rates[1]:
+            return []
+        faster = rates[0] / rates[1] - 1
+        return [
+            "",
+            _row(_columns(self._training), tight),
+            f"is {faster:.1%} faster, with less than {ROOM:.0%} of a tile to spare",
+        ]
 
     def __repr__(self) -> str:
         lines = [f"{self._headline()}; {len(self.tried.candidates)} fit", *self._table()]

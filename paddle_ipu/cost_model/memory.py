@@ -32,6 +32,8 @@ CATEGORIES = (
     "weights", "optimizer state", "accumulators", "constants", "code", "streams", "stash",
     "activations", "temporaries",
 )  # fmt: skip
+ROOM = 0.05
+"""Share of the fullest tile that plans leave free, for what the prediction has too low."""
 PASSING = ("stash", "activations", "temporaries")
 """Categories of what does not live through the whole step."""
 
@@ -99,6 +101,11 @@ class MemoryReport:
     def fits(self) -> bool:
         """Whether every IPU holds its part."""
         return all(ipu.fits for ipu in self.ipus)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether every IPU holds its part with :data:`ROOM` to spare."""
+        return self.worst.per_tile <= (1.0 - ROOM) * self.worst.tile_capacity
 
     @property
     def worst(self) -> IpuMemory:

@@ -1,4 +1,4 @@
-"""What if: strategies for a program and a machine, the fastest that fits first.
+"""What if: strategies for a program and a machine, the fastest that fits with room first.
 
 Tried are the IPUs of a replica (and as many replicas as fill the machine), the micro-batch, the
 accumulation that makes the global batch of both, recomputation, where optimizer state lives, and
@@ -52,9 +52,24 @@ class Candidate:
         return self.prediction.program.samples // settings.batches_per_step
 
 
+def by_speed(candidate: Candidate) -> float:
+    """Sorts candidates, the fastest first."""
+    return -candidate.prediction.cycles.throughput
+
+
+def by_room(candidate: Candidate) -> tuple[bool, float]:
+    """Sorts candidates: those with room in memory before the others, each kind fastest first."""
+    return not candidate.prediction.memory.has_room, by_speed(candidate)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The tried candidates that fit, fastest first, and how many did not."""
+    """The tried candidates that fit, and how many did not.
+
+    Attributes:
+        candidates: those that leave :data:`~paddle_ipu.cost_model.memory.ROOM` first, each kind
+            fastest first.
+    """
 
     candidates: tuple[Candidate, ...]
     too_large: int
@@ -62,8 +77,14 @@ class Plan:
 
     @property
     def best(self) -> Candidate | None:
-        """The fastest that fits."""
+        """The fastest that fits with room, else the fastest that fits."""
         return self.candidates[0] if self.candidates else None
+
+    @property
+    def tight(self) -> Candidate | None:
+        """The fastest of all, where it is faster than the best for using the room, too."""
+        fastest = min(self.candidates, key=by_speed, default=None)
+        return None if fastest is None or fastest.prediction.memory.has_room else fastest
 
 
 def plan(
@@ -113,6 +134,8 @@ def _tried(
                 predicted = Candidate(predict(candidate, machine, pricing, lives), cuts)
                 if predicted.prediction.memory.fits:
                     fitting.append(predicted)
+                    if not predicted.prediction.memory.has_room:
+                        continue
                     fits_first = number == 0
                     # The others of this kind are slower.
                     break
@@ -126,7 +149,7 @@ def _tried(
                 break
         if tried == most:
             break
-    fitting.sort(key=lambda c: -c.prediction.cycles.throughput)
+    fitting.sort(key=by_room)
     return Plan(tuple(fitting), too_large, closest)
 
 

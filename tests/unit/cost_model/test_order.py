@@ -157,6 +157,26 @@ def test_plans_of_inference_choose_their_rows_unless_told() -> None:
     assert free.prediction.cycles.throughput >= told.prediction.cycles.throughput
 
 
+@pytest.mark.parametrize(("tiles", "is_tight"), [(18, False), (24, True)])
+def test_plans_leave_room_in_memory(tiles: int, is_tight: bool) -> None:
+    program = chain(8, 64, 512, accumulation=64)
+    found = plan(program, MACHINES["POD4"].with_tiles(tiles))
+    memories = [candidate.prediction.memory for candidate in found.candidates]
+    rooms = [memory.has_room for memory in memories]
+    assert rooms == sorted(rooms, reverse=True) and {*rooms} == {True, False}
+    for memory in memories:
+        share = memory.worst.per_tile / memory.worst.tile_capacity
+        assert share <= 0.95 if memory.has_room else 0.95 < share <= 1.0
+    assert found.best is not None and found.best.prediction.memory.has_room
+    rates = [candidate.prediction.cycles.throughput for candidate in found.candidates]
+    assert rates[: sum(rooms)] == sorted(rates[: sum(rooms)], reverse=True)
+    if is_tight:
+        assert found.tight is not None and found.tight.prediction.cycles.throughput == max(rates)
+        assert max(rates) > rates[0]
+    else:
+        assert found.tight is None and max(rates) == rates[0]
+
+
 @pytest.mark.parametrize("layers", [8, 32])
 def test_the_work_of_a_prediction_grows_with_its_operators_alone(
     layers: int, monkeypatch: pytest.MonkeyPatch

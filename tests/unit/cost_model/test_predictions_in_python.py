@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -179,6 +180,34 @@ def test_a_plan_that_nothing_fits_says_so(trained: tuple[Any, ...], tiny: str) -
     assert plan.to_dict()["fitting"] == []
     for shown in (repr(plan), str(plan), plan._repr_html_()):
         assert "the closest lacks" in shown
+
+
+@pytest.mark.parametrize(("tiles", "is_told"), [(30, True), (300, False)])
+def test_a_faster_plan_that_fills_memory_is_told(tmp_path: Path, tiles: int, is_told: bool) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps({"base": "POD4", "processor": {"tiles": tiles}}))
+    paddle.enable_static()
+    try:
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program, paddle.static.Program()):
+            hidden = paddle.static.data("x", [-1, 512], "float32")
+            for _ in range(8):
+                hidden = paddle.tanh(paddle.nn.Linear(512, 512)(hidden))
+            loss = hidden.mean()
+            paddle.optimizer.SGD(1e-3).minimize(loss)
+        strategy = paddle.static.IpuStrategy()
+        strategy.set_graph_config(is_training=True, micro_batch_size=64)
+        strategy.set_pipelining_config(enable_gradient_accumulation=True, accumulation_factor=64)
+        plan = paddle_ipu.plan(program, ["x"], [loss], ipu_strategy=strategy, machine=f"ipu:{path}")
+    finally:
+        paddle.disable_static()
+    tight, best = plan.tried.tight, plan.best
+    line = re.search(r"is ([\d.]+)% faster, with less than 5% of a tile to spare", str(plan))
+    assert best is not None and best.candidate.prediction.memory.has_room
+    assert (line is not None) == (tight is not None) == is_told
+    if line is not None and tight is not None:
+        faster = tight.prediction.cycles.throughput / best.throughput - 1
+        assert float(line[1]) == pytest.approx(100 * faster, abs=0.051) and faster > 0
 
 
 def test_dynamic_mode_stays_as_it_is() -> None:
