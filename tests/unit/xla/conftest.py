@@ -1,9 +1,9 @@
-"""Fixtures that run one lowering under jax.jit and compare it with NumPy and with Paddle's CPU."""
+"""Fixtures that run a lowering beside NumPy and Paddle's CPU, and kernels at each vector length."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import paddle_ipu.xla.lowerings  # noqa: F401 - registers the lowerings
+from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.lowerings.registry import LoweringContext, find_lowering
 
 with warnings.catch_warnings():
@@ -22,6 +23,18 @@ with warnings.catch_warnings():
 
 
 from tests.unit.xla.older_kernels import OLDER
+
+_LANES = [lanes for lanes in (8, 16) if lanes <= library.lanes()]
+
+
+@pytest.fixture(scope="module", params=_LANES or [0])
+def vector_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs with each length of vectors that this processor has; skips where kernels have none."""
+    if not request.param:
+        pytest.skip(f"no kernel here: {library.why_not() or 'no AVX2'}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "lanes", lambda: request.param)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +16,7 @@ from paddle_ipu.xla.kernels.attention import AttentionSpec, Strides, attended
 
 Array = np.ndarray[Any, Any]
 
-VECTORS = [lanes for lanes in (8, 16) if lanes <= library.lanes()]
-
-pytestmark = pytest.mark.skipif(
-    not VECTORS, reason=f"no kernel here: {library.why_not() or 'no AVX2'}"
-)
-
-
-@pytest.fixture(scope="module", autouse=True, params=VECTORS or [8])
-def _lanes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each length of vectors that this processor has."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library, "lanes", lambda: request.param)
-        yield
+pytestmark = pytest.mark.usefixtures("vector_lanes")
 
 
 def _strides(heads: int, rows: int, width: int, by_row: bool) -> Strides:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,19 +15,7 @@ from paddle_ipu.xla.precision import half, partials
 
 Array = np.ndarray[Any, Any]
 
-VECTORS = [lanes for lanes in (8, 16) if lanes <= library.lanes()]
-
-pytestmark = pytest.mark.skipif(
-    not VECTORS, reason=f"no kernel here: {library.why_not() or 'no AVX2'}"
-)
-
-
-@pytest.fixture(scope="module", autouse=True, params=VECTORS or [8])
-def _lanes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each length of vectors that this processor has."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library, "lanes", lambda: request.param)
-        yield
+pytestmark = pytest.mark.usefixtures("vector_lanes")
 
 
 def _whole(*shape: int, seed: int = 0) -> Array:

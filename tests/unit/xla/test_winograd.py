@@ -5,7 +5,6 @@ Each test runs with every length of vectors that this processor has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +18,7 @@ from paddle_ipu.xla.kernels.library import Spec
 from tests.unit.xla import convolutions
 from tests.unit.xla.convolutions import LARGE, ONE
 
-VECTORS = [lanes for lanes in (8, 16) if lanes <= library.lanes()]
-
-pytestmark = pytest.mark.skipif(
-    not VECTORS, reason=f"no kernel here: {library.why_not() or 'no AVX2'}"
-)
-
-
-@pytest.fixture(scope="module", autouse=True, params=VECTORS or [8])
-def _lanes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The longest vectors that there are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library, "lanes", lambda: request.param)
-        yield
+pytestmark = pytest.mark.usefixtures("vector_lanes")
 
 
 def _ours(**changed: Any) -> Spec:
