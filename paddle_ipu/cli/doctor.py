@@ -66,7 +66,16 @@ def findings(arguments: argparse.Namespace) -> Iterator[tuple[str, Finding]]:
     yield "platform", Finding("--" if here["missing"] else "ok", here["missing"] or here["name"])
     version = report["versions"]["paddlepaddle"] or "not installed"
     yield "Paddle", Finding("ok" if version != "not installed" else "!!", f"paddlepaddle {version}")
-    if paddle["patched"]:
+    if paddle["patched"] and not paddle["autoload"]:
+        yield (
+            "plugin",
+            Finding(
+                "!!",
+                "PADDLE_IPU_AUTOLOAD=0: `import paddle` does not activate it. Unset the variable, "
+                "or call paddle_ipu.activate() in the script.",
+            ),
+        )
+    elif paddle["patched"]:
         yield "plugin", Finding("ok", f"paddle_ipu {report['versions']['paddle_ipu']}, active")
     else:
         yield "plugin", Finding("!!", str(paddle["problem"]))

@@ -24,6 +24,7 @@ from paddle_ipu.cli import (
     vipu_server,
 )
 from paddle_ipu.cli.targets import WRONG_ARGUMENTS
+from paddle_ipu.cli.unknown_options import refuse_unknown_options
 from paddle_ipu.errors import meant
 
 # A subcommand is a module with NAME, SUMMARY, EXIT_CODES, add_arguments(parser) and
@@ -85,9 +86,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = next((word for word in words if not word.startswith("-")), names[0])
     if first not in names:
         parser.error(f"there is no subcommand {first!r}.{meant(first, names)}")
+    if first in words:
+        subparser = _subparsers(parser)[first]
+        refuse_unknown_options(subparser, words[words.index(first) + 1 :])
     parsed = parser.parse_args(words)
     exit_code: int = parsed.run(parsed)
     return exit_code
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return action.choices
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import contextlib
 import sys
 
 from paddle_ipu.cli.json_output import add_json, print_json
-from paddle_ipu.cli.numbers import not_negative, positive
+from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.compiler.predictions import plan_of
 from paddle_ipu.cost_model.plan import MOST
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--batch",
-        type=not_negative,
+        type=positive,
         default=0,
         metavar="N",
         help="rows of a weight update; in inference rows at once",

@@ -177,9 +177,10 @@ def check_deterministic(forward: Forward) -> None:
     if random:
         raise NotSupported(
             "verify cannot compare a program that draws random numbers, since the IPU and Paddle's "
-            f"CPU kernels draw different ones: {'; '.join(random)}. Pass without_dropout=True to "
-            "verify with dropout switched off on both sides, or build the program with "
-            "probability 0; feed other random tensors instead of drawing them."
+            f"CPU kernels draw different ones: {'; '.join(random)}. Pass without_dropout=True, "
+            "or --without-dropout to `paddle-ipu verify`, to verify with dropout switched off on "
+            "both sides, or build the program with probability 0; feed other random tensors "
+            "instead of drawing them."
         )
 
 

@@ -169,6 +169,36 @@ def test_a_subcommand_that_is_nearly_one_is_told(capsys: pytest.CaptureFixture[s
     assert told.endswith("error: there is no subcommand 'verfy'. Did you mean 'verify'?\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        # The word behind the option is no model that is missing.
+        ("report --htlm page.html train.py", "report: error: there is no option '--htlm'. Did you"),
+        ("report --compare a b --jsno=c", "there is no option '--jsno'. Did you mean '--json'?"),
+        ("serve --prt 80 model", "serve: error: there is no option '--prt'. Did you mean '--port'"),
+        ("cache list --jsno", "cache: error: there is no option '--jsno'. Did you mean '--json'?"),
+        ("gc-info -d 1 --qqq", "gc-info: error: there is no option '--qqq'.\n"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_told_with_a_similar_one(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words.split())
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", ["report --htm page.html none.py --htlm", "report --htm=page.html -- none.py"]
+)
+def test_a_shortened_option_and_what_follows_a_script_are_left_alone(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words.split())
+    assert "none.py: there is no such file." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["no-such"], ["info", "--no-such"]])
 def test_wrong_arguments_exit_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

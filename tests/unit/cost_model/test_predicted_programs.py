@@ -177,7 +177,7 @@ def test_wrong_arguments(
     [
         (["report", "--rows", "0", "model"], "--rows: got '0', expected a whole number from 1 on"),
         (["report", "--measure", "0", "x.py"], "--measure: got '0', expected a whole number from"),
-        (["plan", "--batch", "-1", "x.py"], "--batch: got '-1', expected a whole number from 0 on"),
+        (["plan", "--batch", "0", "x.py"], "--batch: got '0', expected a whole number from 1 on"),
         (["plan", "--candidates", "0", "x.py"], "--candidates: got '0', expected a whole number"),
     ],
 )

@@ -144,7 +144,11 @@ def examined(
     report = {
         "versions": {"paddlepaddle": "3.3.1", "paddle_ipu": "0.1.0"},
         "platform": {"name": "Linux on x86-64", "missing": ""},
-        "paddle": {"patched": True, "problem": None},
+        "paddle": {
+            "patched": True,
+            "problem": None,
+            "autoload": os.environ.get("PADDLE_IPU_AUTOLOAD") != "0",
+        },  # fmt: skip
         "sdk": {"popart": False},
         "compiled_programs": {"device": "IPU Model", "reason": "no SDK"},
     }
@@ -185,6 +189,16 @@ def test_what_keeps_programs_from_running(
     status = {check["name"]: check["status"] for check in found["checks"]}
     assert not found["ok"] and status["instance"] == status["V-IPU"] == "problem"
     assert (status["Paddle"], status["MPI"]) == ("ok", "absent")
+
+
+def test_a_plugin_that_paddle_does_not_activate(
+    client: VipuClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PADDLE_IPU_AUTOLOAD", "0")
+    code, lines = examined(monkeypatch, capsys, "--api-port", str(client.port))
+    assert code == 1
+    assert lines["plugin"].startswith("!!  plugin    PADDLE_IPU_AUTOLOAD=0: `import paddle` does")
+    assert lines["plugin"].endswith("or call paddle_ipu.activate() in the script.")
 
 
 def test_a_partition_that_is_not_there(

@@ -482,7 +482,8 @@ def test_dropout_is_refused_with_its_line() -> None:
     model = build(with_dropout, optimizer=momentum)
     place = re.escape(f"dropout at {__file__}:{model.lines['dropout']}")
     with pytest.raises(
-        NotSupported, match=rf"draws random numbers.*: {place}\. Pass without_dropout=True"
+        NotSupported,
+        match=rf"draws random numbers.*: {place}\. Pass without_dropout=True, or --without-dropout",
     ):
         verify(model)
 
