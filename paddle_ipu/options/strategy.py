@@ -378,7 +378,8 @@ def check_consistent(values: StrategyValues) -> None:
         problems.append(
             f"If virtual graphs are disabled, the replicated graph count ({replicas}) needs to be "
             f"equal to the number of IPUs ({ipus}). Set enable_manual_shard to True and place "
-            f"operators with ipu_shard_guard, or num_ipus to {replicas}."
+            "operators with ipu_shard_guard; for copies of the program enable_replicated_graphs to "
+            f"True and replicated_graph_count to {ipus}; or num_ipus to {replicas}."
         )
     if values["enable_model_runtime_executor"] and values["is_training"]:
         problems.append(

@@ -56,7 +56,12 @@ def brief(report: ReportContents) -> str:
     lines = [f"verify: {report.headline()}"]
     if sections:
         most = max((row for _, rows in sections for row in rows), key=lambda row: row.drift)
-        lines.append(f"compared: {counts}; the largest drift is {most.drift:.1e}, in {most.name}")
+        # Where a tensor is 0 but for rounding, as the gradient of a bias before a batch norm, the
+        # drift is large and means nothing: its size tells.
+        lines.append(
+            f"compared: {counts}; the largest drift is {most.drift:.1e}, in "
+            f"{most.what or most.name}, whose largest value is {most.magnitude:.1e}"
+        )
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join([*lines, *map(str, report.findings)])
 

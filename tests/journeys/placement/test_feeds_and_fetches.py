@@ -118,7 +118,8 @@ def test_the_number_of_elements_of_a_feed_decides() -> None:
             {"enable_replicated_graphs": True, "replicated_graph_count": 2},
             4,
             r"If virtual graphs are disabled, the replicated graph count \(2\) needs to be equal "
-            r"to the number of IPUs \(4\). Set enable_manual_shard .* or num_ipus to 2",
+            r"to the number of IPUs \(4\). Set enable_manual_shard .* replicated_graph_count to 4; "
+            "or num_ipus to 2",
         ),
         (
             {
