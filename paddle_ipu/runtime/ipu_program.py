@@ -308,13 +308,16 @@ class IpuProgram:
             return self._run(feed, fetch_list)
 
     def _run(self, feed: Mapping[str, Any] | None, fetch_list: object) -> list[Array]:
-        names = [item if isinstance(item, str) else name_of(item) for item in flat(fetch_list)]
-        for name in names:
+        items = flat(fetch_list)
+        names = [item if isinstance(item, str) else name_of(item) for item in items]
+        for item, name in zip(items, names, strict=True):
             if name not in self.fetches:
+                # Only a name can be misspelt: those that Paddle gives are alike.
+                similar = meant(name, self.fetches) if isinstance(item, str) else ""
                 raise FetchError(
                     f"fetch {name!r} was not compiled: the program was compiled with the fetches "
                     f"{', '.join(map(repr, self.fetches)) or '(none)'}. Name it in "
-                    f"compile(fetch_list=...).{meant(name, self.fetches)}"
+                    f"compile(fetch_list=...).{similar}"
                 )
         if self._runner is not None:
             return self._served(self._runner, feed or {}, names)

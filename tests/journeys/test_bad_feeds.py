@@ -132,6 +132,7 @@ def test_nearly_right_names_of_feeds_and_fetches_are_told() -> None:
         ids = paddle.static.data("input_ids", [4, 8], "float32")
         paddle.static.data("labels", [4, 1], "int64")
         total = paddle.sum(ids)
+        other = paddle.sum(total)
     meant = re.escape(f"Did you mean {total.name!r}?")
     strategy = paddle.static.IpuStrategy()
     strategy.set_graph_config(is_training=False, micro_batch_size=4)
@@ -147,6 +148,9 @@ def test_nearly_right_names_of_feeds_and_fetches_are_told() -> None:
         executor.run(program, feed={"inputs_ids": rows_of_ids}, fetch_list=[total])
     with pytest.raises(FetchError, match=f"was not compiled.* {meant}$"):
         executor.run(program, {"input_ids": rows_of_ids}, fetch_list=[total.name.upper()])
+    # The name of a variable is Paddle's, and nobody misspelt it.
+    with pytest.raises(FetchError, match=r"was not compiled.* in compile\(fetch_list=...\)\.$"):
+        executor.run(program, {"input_ids": rows_of_ids}, fetch_list=[other])
     assert executor.run(program, feed={"input_ids": rows_of_ids}, fetch_list=[total]) == [32]
 
 

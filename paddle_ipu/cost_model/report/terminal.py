@@ -139,7 +139,7 @@ def _pipeline(prediction: Prediction) -> list[str]:
     parts = ", ".join(
         f"{name} {value / cycles.per_update:.1%}" for name, value in cycles.phases.items() if value
     )
-    lines.append(f"waiting (bubble and imbalance) {cycles.bubble:.1%}; time: {parts}")
+    lines.append(f"waiting (bubble and imbalance) {cycles.bubble:.1%}; time on the IPUs: {parts}")
     share = cycles.host / cycles.seconds if cycles.seconds else 0.0
     lines.append(f"the host's call {share:.1%} of a run, {duration(cycles.host)}")
     return lines
