@@ -10,7 +10,7 @@ from paddle_ipu.pages.document import page_part
 def test_dark_colours_are_the_same_by_the_system_and_by_the_button() -> None:
     style = page_part("paddle_ipu.pages", "parts/style.css")
     blocks = [
-        re.findall(r"(--[\w-]+): ([^;}]+)", block)
+        re.findall(r"(--[\w-]+): ([^;}]*[^;}\s])", block)
         for block in re.findall(r":root[^{]*\{([^}]*)\}", style)
     ]
     light, by_system, by_button, printed = (dict(block) for block in blocks if block)
