@@ -408,8 +408,12 @@ def _cross_entropy(
 
 @LOSSES.row("nll", reduction=("mean", "sum", "none"), ignored=FLAG)
 def _nll(scores: Any, labels: Any, targets: Any, reduction: str, ignored: bool) -> Any:
-    given = {"ignore_index": 1} if ignored else {}
-    return F.nll_loss(F.log_softmax(scores), paddle.flatten(labels), reduction=reduction, **given)
+    found, classes = F.log_softmax(scores), paddle.flatten(labels)
+    if not ignored:
+        return F.nll_loss(found, classes, reduction=reduction)
+    # Paddle's CPU kernel writes past a reduced result where a label is left out.
+    losses = F.nll_loss(found, classes, ignore_index=1, reduction="none")
+    return {"mean": paddle.mean, "sum": paddle.sum, "none": lambda x: x}[reduction](losses)
 
 
 def _of_targets(name: str, **values: tuple[Any, ...]) -> None:

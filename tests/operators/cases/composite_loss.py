@@ -6,6 +6,7 @@ import numpy as np
 import paddle.nn.functional as F  # noqa: N812 - Paddle's own convention
 
 from tests.operators.cases import by_operator
+from tests.operators.cases.network import negative_log_likelihood
 from tests.operators.operator_case import Array, CaseTable, floats, integers, normal, uniform
 
 TABLE = CaseTable()
@@ -204,6 +205,9 @@ _add(
     ],
     gradient=("x",),
     label="weights of channels",
+    oracle=lambda x, n, w: [
+        negative_log_likelihood(x, n, w, ignored=1, kind=kind) for kind in ("mean", "sum", "none")
+    ],
     x=normal(2, 3, 2, 2),
     n=integers(2, 2, 2, high=3),
     w=uniform(3),

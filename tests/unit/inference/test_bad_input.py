@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import re
@@ -24,6 +23,7 @@ from paddle_ipu.errors import (
     NotSupported,
     OptionError,
 )
+from tests.child_process import fork
 from tests.unit.inference.conftest import rows, run
 
 PROGRAM = "rows.pdmodel" if paddle.__version__.startswith("2.") else "rows.json"
@@ -267,16 +267,14 @@ def test_a_fork_is_told_that_it_has_no_threads(
         lambda: run(inference.create_predictor(config), words),
     )
     reading, writing = os.pipe()
-    # Paddle's interpreters that other tests left would be taken apart in the child, without their
-    # threads.
-    gc.collect()
-    if os.fork() == 0:
-        gc.disable()
+
+    def tell() -> None:
         signal.alarm(60)
         os.write(writing, "\n".join(map(told, acts)).encode())
-        os._exit(0)
+
+    child = fork(tell)
     os.close(writing)
-    os.wait()
+    assert os.waitpid(child, 0)[1] == 0
     with os.fdopen(reading) as answers:
         lines = answers.read().splitlines()
     assert len(lines) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
@@ -18,6 +17,7 @@ from paddle_ipu.errors import CacheError
 from paddle_ipu.options.cache_folder import CACHE_SIZE_VARIABLE
 from paddle_ipu.xla.step import executable_cache
 from paddle_ipu.xla.step.executable_cache import ExecutableCache, size_limit
+from tests.child_process import fork
 
 KEY, OTHER = "a1" * 32, "b2" * 32
 TOLD = {"weights": ["w"], "bytes": 7}
@@ -220,19 +220,6 @@ def test_abandoned_files_go(cache: ExecutableCache, monkeypatch: pytest.MonkeyPa
 # -- several at once ------------------------------------------------------------------------------
 
 
-def _child(work: Callable[[], object]) -> int:
-    """Runs in a process of its own, without what the test has; gives its id."""
-    child = os.fork()
-    if child == 0:
-        # What other tests left belongs to threads that this process does not have.
-        gc.disable()
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return child
-
-
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:os.fork.*:RuntimeWarning")
 def test_one_process_makes_an_entry_and_the_others_wait(cache: ExecutableCache) -> None:
@@ -246,7 +233,7 @@ def test_one_process_makes_an_entry_and_the_others_wait(cache: ExecutableCache) 
                 time.sleep(0.1)
                 cache.store(OTHER, {}, b"x")
 
-    children = [_child(work) for _ in range(4)]
+    children = [fork(work) for _ in range(4)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
     assert made.read_text() == "x"
 
@@ -261,7 +248,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing(
         with cache.alone(OTHER):
             cache.store(OTHER, {}, b"half")
 
-    assert os.waitpid(_child(work), 0)[1] == signal.SIGKILL
+    assert os.waitpid(fork(work), 0)[1] == signal.SIGKILL
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
     with cache.alone(OTHER):  # the lock of a dead process is nobody's

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
+import functools
 import inspect
 import itertools
 import os
@@ -34,6 +34,7 @@ from examples.bert.stages.device import RunState
 from paddle_ipu import popart
 from paddle_ipu.popart import graph_types, whole_files
 from paddle_ipu.xla.step.executable_cache import ExecutableCache
+from tests.child_process import fork
 from tests.unit.sessions.session_programs import Linear
 
 pytestmark = [
@@ -46,17 +47,7 @@ KEY, OTHER = "a1" * 32, "b2" * 32
 
 def in_a_child(work: Callable[[], object]) -> int:
     """Runs it in a process of its own; gives how that ended, as ``os.waitpid`` does."""
-    child = os.fork()
-    if child == 0:
-        # What other tests left belongs to threads that this process does not have.
-        gc.disable()
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(child, 0)[1]
+    return os.waitpid(fork(work), 0)[1]
 
 
 def killed_at(line: int, where: set[CodeType], work: Callable[[], object]) -> bool:
@@ -158,18 +149,7 @@ def test_many_processes_on_one_cache(tmp_path: Path, monkeypatch: pytest.MonkeyP
                     cache.store(key, {"key": key}, content)
             assert cache.load(key) in (None, ({"key": key}, content))
 
-    children = []
-    for seed in range(4):
-        child = os.fork()
-        if child == 0:
-            gc.disable()
-            code = 1
-            try:
-                work(seed)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
+    children = [fork(functools.partial(work, seed)) for seed in range(4)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
     assert not list(tmp_path.glob("*.unfinished"))
 
