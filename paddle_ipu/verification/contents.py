@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from paddle_ipu.dialect import dialect
+from paddle_ipu.pages.layer_graph import OperatorFlow
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.ranges import ScaleRow, ValueRange
 
@@ -69,6 +70,7 @@ class NotFinite:
         reason: what is wrong with the operands.
         advice: what to do.
         layer: the path of the layer, "" for none.
+        number: the operator's position in the program's forward part, None of what is none there.
     """
 
     kind: str
@@ -82,6 +84,7 @@ class NotFinite:
     reason: str
     advice: str
     layer: str = ""
+    number: int | None = None
 
     def __str__(self) -> str:
         place = dialect.described(self.operator, self.source, self.layer)
@@ -159,6 +162,7 @@ class ReportContents:
         gradients: the raw gradient of every trained parameter, before clipping and decay.
         updates: trained parameters and optimizer state after the steps.
         operators: every forward operator; filled on a difference, or when asked for.
+        flows: what operators hand to each other, by `OperatorRow.number`; filled with `operators`.
         derivatives: every differentiable operand of every operator by itself, in the order of
             backward; filled where gradients differ though every operator agrees.
         notes: what was not compared, and why.
@@ -178,6 +182,7 @@ class ReportContents:
     gradients: list[Comparison] = field(default_factory=list)
     updates: list[Comparison] = field(default_factory=list)
     operators: list[OperatorRow] = field(default_factory=list)
+    flows: list[OperatorFlow] = field(default_factory=list)
     derivatives: list[OperatorRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     against: str = "cpu"

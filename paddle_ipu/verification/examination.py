@@ -10,6 +10,7 @@ from paddle_ipu.verification.comparison import Comparison, compare
 from paddle_ipu.verification.contents import OperatorRow
 from paddle_ipu.verification.copies import copy_of
 from paddle_ipu.verification.isolation import cut
+from paddle_ipu.verification.operator_flows import operator_flows
 from paddle_ipu.verification.ranges import ValueRange, best_scale, measure, scale_table
 from paddle_ipu.verification.report import VerificationReport
 from paddle_ipu.verification.rounding import RUNS, nudged
@@ -70,7 +71,9 @@ def _run(
 
 
 def tabulate(case: Case, examined: Examination, report: VerificationReport) -> None:
-    """Adds the table of operators to a report, and that of loss scales if gradients are half.
+    """Adds the table of operators to a report, with what they hand to each other.
+
+    Where gradients are half it adds the table of loss scales, too.
 
     Args:
         case: the verified program and its state.
@@ -83,6 +86,7 @@ def tabulate(case: Case, examined: Examination, report: VerificationReport) -> N
         max_drift=by_drift, alone=_alone(case, examined, report) if case.on_cpu else {},
     )  # fmt: skip
     report.operators = [_with_ranges(case, examined, report, row) for row in rows]
+    report.flows = list(operator_flows(case.forward, report.operators))
     report.loss_scale = case.loss_scale
     if not examined.in_half or not case.training:
         return

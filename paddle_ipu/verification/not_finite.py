@@ -116,7 +116,7 @@ class _Search:
         )  # fmt: skip
         return NotFinite(
             _kind(array), "forward", str(node.op_type), dialect.source_of(node), name,
-            micro_batch, *_counts(array), reason, advice, dialect.layer_of(node),
+            micro_batch, *_counts(array), reason, advice, dialect.layer_of(node), number,
         )  # fmt: skip
 
     def _operands(self, node: ir.Node) -> Mapping[str, Array]:
@@ -161,7 +161,7 @@ class _Search:
                 return [NotFinite(
                     _kind(array), "backward", str(origin.op_type), dialect.source_of(origin), name,
                     self._examined.micro_batch, *_counts(array), reason, advice,
-                    dialect.layer_of(origin),
+                    dialect.layer_of(origin), self._forward.nodes.index(origin),
                 )]  # fmt: skip
         return []
 
@@ -174,12 +174,13 @@ class _Search:
 
     def _loss_origin(self, name: str, array: Array) -> NotFinite:
         scale = self._case.loss_scale
-        node = self._forward.nodes[self._numbers[name]]
+        number = self._numbers[name]
+        node = self._forward.nodes[number]
         return NotFinite(
             _kind(array), "loss", str(node.op_type), dialect.source_of(node), name,
             self._examined.micro_batch, *_counts(array),
             f"Backward starts from the loss scale, {scale:g}, which half does not hold.",
-            "Lower the loss scale to 32768 at most.", dialect.layer_of(node),
+            "Lower the loss scale to 32768 at most.", dialect.layer_of(node), number,
         )  # fmt: skip
 
     def _readers(self, name: str) -> Iterator[ir.Node]:

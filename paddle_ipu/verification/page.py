@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from paddle_ipu.pages.document import Section, document, page_part
+from paddle_ipu.pages.layer_graph import graph_scripts, graph_style
 from paddle_ipu.pages.table import Column, number_cell, row, table, text_cell
 from paddle_ipu.verification import charts
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.contents import AGREES, DIVERGES, ROUNDS, OperatorRow, ReportContents
+from paddle_ipu.verification.layer_graph import graph_data
 from paddle_ipu.verification.ranges import ValueRange
 
 _HISTOGRAMS = (
@@ -25,6 +27,17 @@ _VERDICTS = (
     "diverges: wrong for what it reads. follows: behind one that diverges."
 )
 
+_LAYERS = Section(
+    "layers",
+    "Layers",
+    "How far operators drift, by layer: a folded layer has the largest drift in it. Bars mark "
+    "operators with findings, and the layers they are in. Lines are what operators hand to each "
+    "other, thick ones many bytes. A click or Enter unfolds a layer, arrow keys go through them; "
+    "+ and - zoom, as does the wheel with Ctrl.",
+    body="<noscript><p>Scripts draw the graph; the table of operators has its numbers.</p>"
+    "</noscript>",
+)
+
 _DIFFERENCE, _RANGE_GROUP, _GRADIENT = "difference", "range", "gradient"
 """Groups of columns of the table of operators, which is too wide for all of them at once."""
 _NUMBERS = ("drift", "max abs", "of large", "magnitude", "differing", "got", "expected")
@@ -33,17 +46,26 @@ _RANGE = ("> half", "to 0", "subnormal", "values")
 
 def page(report: ReportContents) -> str:
     """The page; text from the program is escaped."""
-    tables = _Tables(report)
-    sections = [Section("summary", "Summary", body=_summary(report)), *tables.sections()]
+    graph = graph_data(report)
+    sections = [Section("summary", "Summary", body=_summary(report))]
+    for section in _Tables(report).sections():
+        if section.key == "operators" and graph is not None:
+            sections.append(_LAYERS)
+        sections.append(section)
     return document(
         f"verify: {report.verdict}",
         about="paddle_ipu",
         lines=[f"{escape(report.headline())}.", *(f"Note: {escape(x)}." for x in report.notes)],
         sections=sections,
-        styles=[page_part("paddle_ipu.verification", "page_parts/verify.css")],
-        scripts=[page_part("paddle_ipu.verification", "page_parts/verify.js")],
+        styles=[graph_style(), _part("verify.css")],
+        scripts=[*graph_scripts(), _part("drift.js"), _part("verify.js")],
+        data=graph,
         footer=f"Written by paddle_ipu. The program beside {escape(report.other)}.",
     )
+
+
+def _part(name: str) -> str:
+    return page_part("paddle_ipu.verification", f"page_parts/{name}")
 
 
 def _summary(report: ReportContents) -> str:

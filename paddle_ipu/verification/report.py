@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from paddle_ipu.pages.layer_graph import flows_as_json
 from paddle_ipu.verification.contents import ReportContents
 from paddle_ipu.verification.page import page
 from paddle_ipu.verification.text import brief, text
@@ -41,8 +42,17 @@ class VerificationReport(ReportContents):
         return text(self, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, texts, lists and dicts."""
-        return asdict(self) | {"ok": self.ok, "finite": self.finite, "verdict": self.verdict}
+        """Everything as plain numbers, texts, lists and dicts.
+
+        ``flows`` has the form of those of a prediction's report; ``source`` and ``target`` are
+        numbers of ``operators``.
+        """
+        return asdict(self) | {
+            "flows": flows_as_json(self.flows),
+            "ok": self.ok,
+            "finite": self.finite,
+            "verdict": self.verdict,
+        }
 
     def to_html(self) -> str:
         """A page that needs nothing else: tables that sort by a click on a column's head.

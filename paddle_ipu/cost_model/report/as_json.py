@@ -12,9 +12,10 @@ from paddle_ipu.cost_model.part_costs import Cost
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.measured_layers import measured_layers
-from paddle_ipu.cost_model.report.operator_flows import OperatorFlow, operator_flows
+from paddle_ipu.cost_model.report.operator_flows import operator_flows
 from paddle_ipu.cost_model.report.sources import Source, sources
 from paddle_ipu.cost_model.uncertainty import Interval
+from paddle_ipu.pages.layer_graph import flows_as_json
 
 VERSION = 1
 NODE_COLUMNS = (
@@ -76,7 +77,7 @@ def report_as_json(report: Report) -> dict[str, Any]:
         },
         "operators": [_with_origin(row) for row in cycles.operators],
         "nodes": {"columns": list(NODE_COLUMNS), "rows": [_node(t) for t in report.operators]},
-        "flows": {"columns": list(OperatorFlow._fields), "rows": _flows(report)},
+        "flows": flows_as_json(operator_flows([time.operator for time in report.operators])),
         "timeline": report.timeline.as_json(),
         "unpriced": cycles.unpriced,
         "roofline": _roofline(prediction, cycles),
@@ -98,10 +99,6 @@ def _interval(interval: Interval) -> dict[str, Any]:
         for each in interval.influences
     ]
     return {"low": interval.low, "high": interval.high, "influences": influences}
-
-
-def _flows(report: Report) -> list[list[Any]]:
-    return [list(flow) for flow in operator_flows([time.operator for time in report.operators])]
 
 
 def _measured(report: Report) -> dict[str, Any]:

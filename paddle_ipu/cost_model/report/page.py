@@ -7,10 +7,11 @@ from html import escape
 from typing import Any
 
 from paddle_ipu.pages.document import Section, document, page_part
+from paddle_ipu.pages.layer_graph import graph_scripts, graph_style
 
 _SCRIPTS = (
-    "categories", "summary", "memory_map", "memory", "liveness", "timeline", "operators",
-    "layer_tree", "layers", "roofline", "measured", "sources", "start",
+    "categories", "summary", "memory_map", "memory", "liveness", "timeline", "operators", "layers",
+    "roofline", "measured", "sources", "start",
 )  # fmt: skip
 
 _MEASURED = Section(
@@ -85,8 +86,8 @@ def page(report: Mapping[str, Any], text: str) -> str:
         lines=[f'{kind} on the IPU Model <span class="badge">predicted, not measured</span>'],
         sections=[part for part in _SECTIONS if part not in without],
         before=f"<noscript><pre>{escape(text)}</pre></noscript>\n",
-        styles=[_part("charts.css")],
-        scripts=[_part(f"{name}.js") for name in _SCRIPTS],
+        styles=[_part("charts.css"), graph_style()],
+        scripts=[*graph_scripts(), *(_part(f"{name}.js") for name in _SCRIPTS)],
         data=report,
         footer="Written by paddle_ipu from the PopART program; report version "
         f"{report['version']}.",

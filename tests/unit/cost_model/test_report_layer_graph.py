@@ -15,6 +15,7 @@ from paddle_ipu.cost_model.report.directory import page_of
 from paddle_ipu.dialect.node_origin import NodeOrigin
 from tests.unit.cost_model.programs import chain
 from tests.unit.pages.browser import browser, focus, in_colours, keys, needs_browser, text
+from tests.unit.pages.layer_graph import BOX_CONTRASTS, boxes, chosen, press
 
 ROWS, WIDTH, BLOCKS = 8, 64, 4
 RIGHT, LEFT, DOWN, UP, HOME, END, ENTER = (
@@ -79,34 +80,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def page(driver: Any) -> Any:
     driver.get(driver.page.as_uri())
     return driver
-
-
-def boxes(page: Any) -> list[str]:
-    """Names of the boxes, from the top, with two blanks for each layer that they are in."""
-    return list(
-        page.execute_script(
-            "return [...document.querySelectorAll('#layers [role=treeitem]')].map(item => "
-            "'  '.repeat(item.getAttribute('aria-level') - 1) "
-            "+ item.querySelector('.name').textContent)"
-        )
-    )
-
-
-def chosen(page: Any) -> str:
-    return str(
-        page.execute_script(
-            "const item = document.activeElement;"
-            "return item.getAttribute('aria-selected') === 'true' ? item.ariaDescription : 'none'"
-        )
-    )
-
-
-def press(page: Any, name: str) -> None:
-    page.execute_script(
-        "[...document.querySelectorAll('#layers button')]"
-        ".find(x => x.textContent === arguments[0]).click()",
-        name,
-    )
 
 
 @needs_browser
@@ -219,28 +192,13 @@ def test_the_colour_is_that_of_cycles_or_of_memory(page: Any) -> None:
     assert "var(--c-stash) 45.0%" in page.execute_script(fills)[0]
 
 
-# Text on boxes, whose colour is mixed, by WCAG: 4.5 for text of this size.
-CONTRAST = """
-const rgb = text => text.startsWith("color(srgb") ? text.match(/[\\d.]+/g).slice(0, 3).map(Number)
-  : text.match(/[\\d.]+/g).slice(0, 3).map(x => x / 255);
-const light = colour => rgb(colour)
-  .map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
-  .reduce((sum, x, at) => sum + x * [0.2126, 0.7152, 0.0722][at], 0);
-return [...document.querySelectorAll("#layers [role=treeitem][aria-level]")].flatMap(item => {
-  const behind = getComputedStyle(item.querySelector("rect")).fill;
-  return behind === "none" ? [] : [...item.querySelectorAll("text")].map(text => {
-    const [a, b] = [light(getComputedStyle(text).fill), light(behind)];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }); });
-"""
-
-
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_names_can_be_read_on_every_colour(page: Any, scheme: str) -> None:
     in_colours(page, scheme)
     press(page, "unfold all")
     for _ in range(2):
-        found = page.execute_script(CONTRAST)
+        found = page.execute_script(BOX_CONTRASTS)
         assert len(found) > 4 * BLOCKS and min(found) >= 4.5
         focus(page, "#layers fieldset input:checked")
         keys(page, RIGHT)

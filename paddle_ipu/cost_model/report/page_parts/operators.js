@@ -91,12 +91,8 @@ function operatorsView(report, section, nodes) {
   const head = h("tr"), within = h("span");
   /** Shows the operators of a layer only, all without one. */
   const only = layer => {
-    const inside = row => layer.members ? layer.members.has(row)
-      : row.layer === layer.path || row.layer.startsWith(`${layer.path}.`);
-    sets = setsOf(layer ? nodes.filter(inside) : nodes);
-    within.replaceChildren(...layer ? [h("button", {
-      type: "button", title: "show all again", onclick: () => only(),
-    }, `only ${layer.members ? layer.name : layer.path} ×`)] : []);
+    sets = setsOf(layer ? nodes.filter(node => holds(layer, node)) : nodes);
+    within.replaceChildren(...layer ? [onlyOf(layer, () => only())] : []);
     state.shown = PAGE;
     draw();
   };
