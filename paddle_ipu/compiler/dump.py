@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import OptionError
+from paddle_ipu.popart.builder import Builder
 
 
 class Dump:
@@ -66,18 +68,36 @@ class Dump:
         ir.save(model, folder / f"{next(self._steps):02d}_{name}.onnx")
 
     def program(self, builder: Any) -> None:
-        """Writes the PopART program."""
-        if self._path:
-            try:
-                builder.saveModelProto(self._path)
-            except OSError as error:
-                raise OptionError(
-                    f"the PopART program cannot be written to {self._path}: {error.strerror}. "
-                    "onnx_dump_path, or IPU_ONNX_DUMP_PATH, is the name of a file in a folder that "
-                    "exists."
-                ) from error
-        if self._folder is not None:
-            builder.saveModelProto(str(self._folder / "popart.onnx"))
+        """Writes the PopART program, its operators named with their layers as `export` does."""
+        with _named_by_layer(builder):
+            if self._path:
+                try:
+                    builder.saveModelProto(self._path)
+                except OSError as error:
+                    raise OptionError(
+                        f"the PopART program cannot be written to {self._path}: {error.strerror}. "
+                        "onnx_dump_path, or IPU_ONNX_DUMP_PATH, is the name of a file in a folder "
+                        "that exists."
+                    ) from error
+            if self._folder is not None:
+                builder.saveModelProto(str(self._folder / "popart.onnx"))
+
+
+@contextmanager
+def _named_by_layer(builder: object) -> Iterator[None]:
+    """Has the path of its layer in front of the name of each node for a while.
+
+    Graphcore's builder is left alone: it knows no layers.
+    """
+    graph = builder.model.graph if isinstance(builder, Builder) else ()
+    nodes = [(node, node.name) for node in graph if dialect.layer_of(node)]
+    for node, name in nodes:
+        node.name = f"{dialect.layer_of(node)}/{name}"
+    try:
+        yield
+    finally:
+        for node, name in nodes:
+            node.name = name
 
 
 def _free_folder(parent: Path) -> Path:

@@ -11,8 +11,11 @@ import onnx
 import paddle
 import pytest
 
+from paddle_ipu.compiler.dump import Dump
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import BackendUnavailableError, NotSupported
 from paddle_ipu.passes.pipeline import PIPELINE
+from paddle_ipu.popart.builder import Builder
 from paddle_ipu.runtime.fetches import Fetch, fetched_array
 from tests.journeys.training.side_by_side import (
     Built,
@@ -506,6 +509,37 @@ def test_passes_over_the_graph_of_a_session_are_dumped(
     assert np.prod([dim.dim_value for dim in shapes[product.output[0]]]) == 2 * 4
     feed = {"x": np.random.default_rng(0).normal(size=(2, 6, 8)).astype(np.float32)}
     np.testing.assert_allclose(both.on_ipu(feed)[0], both.on_cpu(feed)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_program_is_dumped_with_the_layers_in_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make() -> tuple[list[str], dict[str, Any], Any]:
+        net = paddle.nn.Sequential(
+            ("first", paddle.nn.Linear(8, 4)), ("second", paddle.nn.Linear(4, 2))
+        )
+        x = paddle.static.data("x", [2, 8], "float32")
+        return ["x"], {"sum": net(x).sum()}, None
+
+    monkeypatch.setenv("PADDLE_IPU_DUMP", str(tmp_path))
+    monkeypatch.setenv("IPU_ONNX_DUMP_PATH", str(tmp_path / "program.onnx"))
+    pair(build(make), is_training=False)
+    for path in (tmp_path / "program0" / "popart.onnx", tmp_path / "program.onnx"):
+        nodes = onnx.load(str(path)).graph.node
+        layers = [n.name.rpartition("/")[0] for n in nodes if n.op_type in ("MatMul", "Add")]
+        assert layers == ["first", "first", "second", "second"]
+        (total,) = [node for node in nodes if node.op_type.startswith("Reduce")]
+        assert "/" not in total.name
+
+
+def test_names_with_layers_are_those_of_the_file_alone(tmp_path: Path) -> None:
+    builder = Builder()
+    builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [2])])
+    (node,) = builder.model.graph
+    node.meta[dialect.LAYER], name = "net.0", node.name
+    Dump({"onnx_dump_path": str(tmp_path / "program.onnx")}).program(builder)
+    (written,) = onnx.load(str(tmp_path / "program.onnx")).graph.node
+    assert written.name == f"net.0/{name or ''}" and node.name == name
 
 
 def test_a_dump_does_not_write_into_earlier_ones(
