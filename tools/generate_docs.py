@@ -29,6 +29,7 @@ from paddle_ipu.options.table import (
 from tools.api_pages import API_PAGES
 from tools.command_line_page import command_line_page
 from tools.machines_page import machines_page
+from tools.models_page import models_page
 from tools.old_api_page import old_api_page
 from tools.operators_page import operators_page
 from tools.passes_page import passes_page
@@ -150,6 +151,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "options": ("docs/options.md", options_page),
     "command_line": ("docs/command_line.md", command_line_page),
     "machines": ("docs/machines.md", machines_page),
+    "models": ("docs/models.md", models_page),
     "operators": ("docs/operators.md", operators_page),
     "passes": ("docs/passes.md", passes_page),
     "patches": ("docs/patches.md", patches_page),

@@ -9,6 +9,7 @@ import sys
 from paddle_ipu.cli.json_output import add_json, print_json
 from paddle_ipu.cli.numbers import positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
+from paddle_ipu.cli.zoo import add_model, model_target, print_models
 from paddle_ipu.compiler.predictions import plan_of
 from paddle_ipu.cost_model.plan import MOST
 
@@ -19,8 +20,12 @@ A script is run until it compiles for the IPU; strategies for its program are pr
 same rows in a weight update. Nothing is compiled. What is shown was lowered as compile does it: put
 the strategy into the script, and it compiles.
 
+Without a script, --model builds the program of a well-known model: its training, or with
+--inference what it does for a row. No weight is given a value.
+
   for the machine that the strategy names   paddle-ipu plan train.py
   for another, with another batch           paddle-ipu plan --machine pod64 --batch 4096 train.py
+  for a model of --models                   paddle-ipu plan --machine pod16 --model gpt2 --fp16
 
 exit codes:
   0  there is a strategy that fits
@@ -33,6 +38,7 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this subcommand."""
     add_predicted_target(parser)
+    add_model(parser)
     add = parser.add_argument
     add(
         "--batch",
@@ -50,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the proposal; returns the exit code."""
-    target = predicted_target(arguments)
+    if arguments.models:
+        return print_models(json=arguments.json)
+    target = model_target(arguments)
+    if target is None:
+        target = predicted_target(arguments)
     if isinstance(target, int):
         return target
     with contextlib.redirect_stdout(sys.stderr):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.machine_choice import ipus_of
@@ -19,6 +19,8 @@ from paddle_ipu.frontend.saved_model import SavedProgram, saved_program
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.passes.pass_base import Pass
 from paddle_ipu.runtime.measured import Measurement
+from paddle_ipu.zoo.models import Model
+from paddle_ipu.zoo.programs import program_of_model
 
 if TYPE_CHECKING:
     import paddle
@@ -34,6 +36,8 @@ class PredictionTarget:
         source: what the program was translated from.
         machine_name: of the machine, as ``ipu_machine`` takes it.
         measured: its runs in this process, where they were measured.
+        subject: what the program is, in a line, where nobody wrote it; else "".
+        batch: rows of a weight update where nobody chooses them; 0 for the strategy's.
     """
 
     program: Program
@@ -41,6 +45,8 @@ class PredictionTarget:
     source: Source
     machine_name: str
     measured: Measurement | None = None
+    subject: str = ""
+    batch: int = 0
 
 
 def prediction_target(
@@ -100,8 +106,38 @@ def target_of_model(
     )
 
 
+def target_of_zoo(
+    model: Model,
+    strategy: paddle.static.IpuStrategy | None,
+    *,
+    sequence: int = 0,
+    machine: str = "",
+) -> PredictionTarget:
+    """As :func:`prediction_target`, of a model of the zoo, in static mode.
+
+    Args:
+        strategy: says whether it is trained; it is where None.
+        sequence: tokens of a row; the model's own where 0.
+
+    Raises:
+        OptionError: rows of the model cannot have so many; or an unknown machine, or one with too
+            few IPUs or tiles.
+    """
+    if strategy is None:
+        strategy = strategy_or_new(None, "")
+        strategy.set_graph_config(micro_batch_size=model.network.rows)
+    training = bool(strategy._ipu_strategy.snapshot()["is_training"])
+    built = program_of_model(model, training=training, sequence=sequence)
+    target = prediction_target(built.program, strategy, built.feeds, built.fetches, machine=machine)
+    return replace(
+        target,
+        subject=model.subject(training, sequence),
+        batch=model.batch if training else 0,
+    )
+
+
 def target_of(
-    source: paddle.static.Program | str | os.PathLike[str],
+    source: paddle.static.Program | str | os.PathLike[str] | None,
     feed_list: Sequence[Any] | None,
     fetch_list: Sequence[Any] | None,
     ipu_strategy: paddle.static.IpuStrategy | None,

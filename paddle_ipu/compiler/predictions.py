@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.paddle_modes import static_mode
-from paddle_ipu.compiler.prediction_target import PredictionTarget, target_of
+from paddle_ipu.compiler.prediction_target import PredictionTarget, target_of, target_of_zoo
 from paddle_ipu.compiler.proposals import proposals
+from paddle_ipu.compiler.source import strategy_or_new
 from paddle_ipu.compiler.strategy_plan import StrategyPlan
 from paddle_ipu.cost_model import plan as planner
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
-from paddle_ipu.errors import OptionError
+from paddle_ipu.errors import InvalidProgramError, OptionError
+from paddle_ipu.zoo.models import model_named
 
 if TYPE_CHECKING:
     import paddle
@@ -61,10 +63,12 @@ def report(
 
 
 def plan(
-    source: paddle.static.Program | str | os.PathLike[str],
+    source: paddle.static.Program | str | os.PathLike[str] | None = None,
     feed_list: Sequence[Any] | None = None,
     fetch_list: Sequence[Any] | None = None,
     *,
+    model: str = "",
+    sequence: int = 0,
     ipu_strategy: paddle.static.IpuStrategy | None = None,
     machine: str = "",
     batch: int = 0,
@@ -79,10 +83,15 @@ def plan(
         source: as for ``report``.
         feed_list: as for ``report``.
         fetch_list: as for ``report``.
-        ipu_strategy: as for ``report``; its rows of a weight update are those of the plan.
+        model: one of ``paddle-ipu plan --models``, whose program is built; then the three above
+            are left out.
+        sequence: tokens of such a model's row; its own where 0.
+        ipu_strategy: as for ``report``; its rows of a weight update are those of the plan. By
+            default a model of `model` is trained.
         machine: as for ``report``.
-        batch: rows of a weight update; the strategy's own where 0. In inference rows at once of
-            all replicas; as many as are fastest where 0.
+        batch: rows of a weight update; the strategy's own where 0, or those that the authors of
+            `model` chose. In inference rows at once of all replicas; as many as are fastest where
+            0.
         candidates: strategies that are tried at most.
 
     Returns:
@@ -91,14 +100,37 @@ def plan(
     Raises:
         ModelFileError: the saved model is missing or damaged.
         NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
-            ``compile`` does; or an unknown machine, or one with too few IPUs or tiles.
+            ``compile`` does; or an unknown model or machine, or one with too few IPUs or tiles.
     """
-    for option, got, least in (("batch", batch, 0), ("candidates", candidates, 1)):
+    numbers = (("sequence", sequence, 0), ("batch", batch, 0), ("candidates", candidates, 1))
+    for option, got, least in numbers:
         if not isinstance(got, int) or got < least:
             raise OptionError(f"plan: {option} is {got!r}, expected an integer from {least} on.")
     with static_mode():
-        target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "plan")
+        if model:
+            _refuse_program(source, feed_list, fetch_list)
+            strategy = None if ipu_strategy is None else strategy_or_new(ipu_strategy, "plan")
+            target = target_of_zoo(model_named(model), strategy, sequence=sequence, machine=machine)
+        else:
+            if sequence:
+                raise OptionError(
+                    f"plan: sequence is {sequence}, but a program has its own: it goes with model="
+                )
+            target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "plan")
         return plan_of(target, batch=batch, candidates=candidates)
+
+
+def _refuse_program(*given: object) -> None:
+    """Refuses what goes with a program of the user's beside a model of the zoo.
+
+    Raises:
+        InvalidProgramError: there is something.
+    """
+    if any(each is not None for each in given):
+        raise InvalidProgramError(
+            "plan: model= builds its own program: leave the program, feed_list and fetch_list out, "
+            "or model="
+        )
 
 
 def report_of(target: PredictionTarget, name: str = "") -> PredictedReport:
@@ -120,6 +152,7 @@ def plan_of(
 ) -> StrategyPlan:
     """The plan for a target, in static mode; arguments as of ``plan``."""
     begin = time.perf_counter()
+    batch = batch or target.batch
     for fewer in (False, True):
         tried = planner.plan(
             target.program, target.machine, batch=batch, most=candidates, fewer=fewer

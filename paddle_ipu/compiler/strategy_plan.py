@@ -50,7 +50,10 @@ class StrategyPlan:
         return self.proposals[0] if self.proposals else None
 
     def __str__(self) -> str:
-        lines = [f"{self._headline()} in {self.seconds:.1f} s; {len(self.tried.candidates)} fit"]
+        lines = [self.target.subject] if self.target.subject else []
+        lines.append(
+            f"{self._headline()} in {self.seconds:.1f} s; {len(self.tried.candidates)} fit"
+        )
         lines += self._table()
         if self.best is not None and (tight := self.tried.tight) is not None:
             lines += self._tight(tight, self.best.candidate)

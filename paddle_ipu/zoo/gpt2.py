@@ -1,0 +1,60 @@
+"""GPT-2 (Radford et al., 2019): a decoder with learned positions and norms before each part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from paddle_ipu.zoo.decoding import next_token
+from paddle_ipu.zoo.layer_builder import LayerBuilder
+from paddle_ipu.zoo.transformer import attention, feed_forward
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+
+_EPSILON = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Gpt2:
+    """Sizes of a GPT-2; the embedding of words is the output's weight, too."""
+
+    hidden: int
+    layers: int
+    heads: int
+    vocabulary: int = 50257
+    dropout: float = 0.1
+
+    items: ClassVar[str] = "tokens"
+    size: ClassVar[int] = 1024
+    most: ClassVar[int] = 1024
+    rows: ClassVar[int] = 2
+    optimizer: ClassVar[str] = "AdamW"
+
+    def __str__(self) -> str:
+        return f"decoder, {self.layers} layers of {self.hidden}, {self.heads} heads"
+
+    def build(self, builder: LayerBuilder, size: int) -> Tensor:
+        """The loss of the next tokens; in inference the next token's logits ``[rows, words]``.
+
+        Args:
+            size: tokens of a row.
+        """
+        words = builder.parameter("embeddings.word", [self.vocabulary, self.hidden])
+        positions = builder.parameter("embeddings.position", [self.most, self.hidden])
+        x = builder.embedding(builder.feed("tokens", [size], "int32"), words) + positions[:size]
+        x = builder.dropout(builder.reshape(x, [-1, self.hidden]), self.dropout)
+        mask = builder.hidden_after(size)
+        for layer in range(self.layers):
+            name = f"decoder.{layer}"
+            normed = builder.layer_norm(x, f"{name}.attention.norm", _EPSILON)
+            attended = attention(
+                builder, normed, f"{name}.attention", heads=self.heads, tokens=size, mask=mask,
+                dropout=self.dropout,
+            )  # fmt: skip
+            x = x + builder.dropout(attended, self.dropout)
+            normed = builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON)
+            wide = feed_forward(builder, normed, f"{name}.feed_forward", 4 * self.hidden)
+            x = x + builder.dropout(wide, self.dropout)
+        x = builder.layer_norm(x, "norm", _EPSILON)
+        return next_token(builder, x, size, lambda y: builder.matmul(y, words, transpose_y=True))

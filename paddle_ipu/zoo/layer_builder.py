@@ -1,0 +1,150 @@
+"""LayerBuilder with named parameters, built into the current static program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+
+
+class LayerBuilder:
+    """Builds one network; its parameters are named by the layer that has them.
+
+    Activations of transformers are ``[rows * tokens, hidden]``, so that products have two
+    dimensions. Rows are -1: the strategy sets them.
+
+    Args:
+        training: dropout is applied, and networks give a loss.
+
+    Attributes:
+        feeds: names of what the network is fed, in order.
+    """
+
+    def __init__(self, training: bool) -> None:
+        # Paddle takes a second to import, and the table of models is read without it.
+        import paddle
+
+        self.training = training
+        self.feeds: list[str] = []
+        self._paddle = paddle
+        self._functional = paddle.nn.functional
+
+    def feed(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """A feed ``[rows, *shape]``."""
+        self.feeds.append(name)
+        return self._paddle.static.data(name, [-1, *shape], dtype)
+
+    def parameter(self, name: str, shape: Sequence[int]) -> Tensor:
+        """A trained parameter of float32."""
+        zeros = self._paddle.nn.initializer.Constant(0.0)
+        attribute = self._paddle.ParamAttr(name=name, initializer=zeros)
+        return self._paddle.create_parameter(list(shape), "float32", attr=attribute)
+
+    def linear(self, x: Tensor, name: str, outputs: int, bias: bool = True) -> Tensor:
+        """``x @ weight + bias`` of x ``[n, inputs]``."""
+        y = self._paddle.matmul(x, self.parameter(f"{name}.weight", [x.shape[-1], outputs]))
+        return y + self.parameter(f"{name}.bias", [outputs]) if bias else y
+
+    def layer_norm(self, x: Tensor, name: str, epsilon: float) -> Tensor:
+        """Layer norm over the last axis."""
+        size = x.shape[-1]
+        scale, bias = (self.parameter(f"{name}.{part}", [size]) for part in ("scale", "bias"))
+        return self._functional.layer_norm(x, size, scale, bias, epsilon)
+
+    def rms_norm(self, x: Tensor, name: str, epsilon: float) -> Tensor:
+        """``x / sqrt(mean(x^2) + epsilon) * scale`` over the last axis."""
+        mean = self._paddle.mean(x * x, axis=-1, keepdim=True)
+        scale = self.parameter(f"{name}.scale", [x.shape[-1]])
+        return x * self._paddle.rsqrt(mean + epsilon) * scale
+
+    def dropout(self, x: Tensor, share: float) -> Tensor:
+        """Dropout, where the network is trained."""
+        if not self.training or share == 0.0:
+            return x
+        return self._functional.dropout(x, share, training=True, mode="upscale_in_train")
+
+    def embedding(self, indices: Tensor, table: Tensor) -> Tensor:
+        """Rows of a table ``[entries, hidden]``: the shape of the indices, then hidden."""
+        return self._functional.embedding(indices, table)
+
+    def convolution(self, x: Tensor, name: str, outputs: int, kernel: int, stride: int) -> Tensor:
+        """A convolution of x ``[rows, channels, height, width]`` without padding."""
+        weight = self.parameter(f"{name}.weight", [outputs, x.shape[1], kernel, kernel])
+        bias = self.parameter(f"{name}.bias", [outputs])
+        return self._functional.conv2d(x, weight, bias, stride)
+
+    def pixels(self, size: int) -> Tensor:
+        """The feed of images, ``[rows, 3, size, size]`` from -1 to 1.
+
+        Bytes are what the host copies; they become numbers on the IPU.
+        """
+        image = self.feed("image", [3, size, size], "uint8")
+        return self._paddle.cast(image, "float32") * (1 / 127.5) - 1.0
+
+    def gelu(self, x: Tensor) -> Tensor:
+        """GELU by its tanh form."""
+        return self._functional.gelu(x, approximate=True)
+
+    def silu(self, x: Tensor) -> Tensor:
+        """``x * sigmoid(x)``."""
+        return self._functional.silu(x)
+
+    def softmax(self, x: Tensor) -> Tensor:
+        """Softmax over the last axis."""
+        return self._functional.softmax(x, axis=-1)
+
+    def matmul(self, x: Tensor, y: Tensor, transpose_y: bool = False) -> Tensor:
+        """A product of matrices, or of as many as there are in the leading axes."""
+        return self._paddle.matmul(x, y, transpose_y=transpose_y)
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """x in another shape, of which one dimension may be -1."""
+        return self._paddle.reshape(x, list(shape))
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """x with its axes in another order."""
+        return self._paddle.transpose(x, list(order))
+
+    def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Tensors one behind the other along an axis."""
+        return self._paddle.concat(list(tensors), axis=axis)
+
+    def tanh(self, x: Tensor) -> Tensor:
+        """The hyperbolic tangent."""
+        return self._paddle.tanh(x)
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean cross-entropy of logits ``[n, classes]`` and int32 labels ``[n]``; a scalar."""
+        return self._functional.cross_entropy(logits, labels)
+
+    def hidden_where(self, visible: Tensor, tokens: int) -> Tensor:
+        """What is added to attention's scores, ``[rows, 1, 1, tokens]``: 0 where visible is 1.
+
+        Args:
+            visible: int32 ``[rows, tokens]``.
+        """
+        bias = (self._paddle.cast(visible, "float32") - 1.0) * MASKED_OUT
+        return self.reshape(bias, [-1, 1, 1, tokens])
+
+    def hidden_after(self, tokens: int) -> Tensor:
+        """What is added to attention's scores, ``[tokens, tokens]``: 0 up to a token's place."""
+        places = self._paddle.arange(0, tokens, 1, "int32")
+        later = self.reshape(places, [1, tokens]) > self.reshape(places, [tokens, 1])
+        return self._paddle.cast(later, "float32") * -MASKED_OUT
+
+    def rotary_angles(self, tokens: int, width: int, base: float) -> tuple[Tensor, Tensor]:
+        """Cosines and sines ``[tokens, 1, width]`` of each place and element of a head."""
+        # No table of constants: a program would hold every number of it.
+        places = self.reshape(self._paddle.arange(0, tokens, 1, "float32"), [tokens, 1, 1])
+        frequencies = base ** (np.arange(0, -width, -2) / width)
+        steps = np.concatenate([frequencies, frequencies])[None, None]
+        angles = places * self._paddle.assign(steps.astype(np.float32))
+        return self._paddle.cos(angles), self._paddle.sin(angles)
+
+
+MASKED_OUT = 1000.0
+"""What is taken from the scores of what a token must not see: enough in half, too."""

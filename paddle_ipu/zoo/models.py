@@ -1,0 +1,148 @@
+"""The models that can be named, one row each, with the source of every figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from paddle_ipu.errors import OptionError, meant
+from paddle_ipu.zoo.bert import Bert
+from paddle_ipu.zoo.gpt2 import Gpt2
+from paddle_ipu.zoo.layer_builder import LayerBuilder
+from paddle_ipu.zoo.llama import Llama
+from paddle_ipu.zoo.resnet import ResNet
+from paddle_ipu.zoo.vit import Vit
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+
+_SHORTEST = 2
+"""Tokens of a row at least: one that is masked, or followed, and one to be read."""
+
+
+class Network(Protocol):
+    """Sizes of a network of one family.
+
+    Attributes:
+        items: what a row has a chosen number of; "" for images, which have one size.
+        size: how many where nobody chooses; of images height and width.
+        most: how many at most.
+        rows: of the micro-batch that a search of strategies begins with.
+        optimizer: that it is trained with, a class of ``paddle.optimizer``.
+    """
+
+    items: ClassVar[str]
+    size: ClassVar[int]
+    most: ClassVar[int]
+    rows: ClassVar[int]
+    optimizer: ClassVar[str]
+
+    def build(self, builder: LayerBuilder, size: int) -> Tensor:
+        """Builds it; a scalar loss where it is trained, else what it gives for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of the table.
+
+    Attributes:
+        parameters: that are trained.
+        batch: rows of a weight update that its authors trained it with.
+        source: of its sizes and batch.
+    """
+
+    name: str
+    network: Network
+    parameters: int
+    batch: int
+    source: str
+
+    def row_size(self, sequence: int, option: str = "sequence") -> int:
+        """Tokens of a row, or the height of its image.
+
+        Args:
+            sequence: as the user chose; 0 for the model's own.
+            option: what the user chose it by, for the messages.
+
+        Raises:
+            OptionError: rows of the model cannot have so many.
+        """
+        network = self.network
+        if not sequence:
+            return network.size
+        if not network.items:
+            raise OptionError(
+                f"{option} is {sequence}, but a row of {self.name} is an image of {network.size} x "
+                f"{network.size}: leave {option} out"
+            )
+        if not _SHORTEST <= sequence <= network.most:
+            raise OptionError(
+                f"{option} is {sequence}, but a row of {self.name} has {_SHORTEST} to "
+                f"{network.most} {network.items}"
+            )
+        return sequence
+
+    def subject(self, training: bool, sequence: int) -> str:
+        """What is planned, in a line.
+
+        Args:
+            sequence: tokens of a row; the model's own where 0.
+        """
+        network = self.network
+        size = self.row_size(sequence)
+        row = f"{size:,} {network.items}" if network.items else f"an image of {size} x {size}"
+        work = f"training of {self.name} with {network.optimizer}"
+        return (
+            f"{work if training else f'inference of {self.name}'}: {network}, {self.parameters:,} "
+            f"parameters; a row is {row}"
+        )
+
+
+_BERT = "arXiv:1810.04805; batch of LAMB, arXiv:1904.00962"
+_GPT2 = "Radford et al. 2019, table 2, and its published weights"
+_LLAMA = "arXiv:2302.13971, table 2: 4 million tokens a batch"
+_VIT = "arXiv:2010.11929, table 1, table 3"
+_RESNET = "arXiv:1512.03385, table 1; paddle.vision.models"
+
+MODELS: Mapping[str, Model] = {
+    model.name: model
+    for model in (
+        Model("bert-base", Bert(768, 12, 12), 110_106_428, 65536, _BERT),
+        Model("bert-large", Bert(1024, 24, 16), 336_226_108, 65536, _BERT),
+        Model("gpt2", Gpt2(768, 12, 12), 124_439_808, 512, _GPT2),
+        Model("gpt2-medium", Gpt2(1024, 24, 16), 354_823_168, 512, _GPT2),
+        Model("gpt2-large", Gpt2(1280, 36, 20), 774_030_080, 512, _GPT2),
+        Model("gpt2-xl", Gpt2(1600, 48, 25), 1_557_611_200, 512, _GPT2),
+        Model("llama-7b", Llama(4096, 32, 32, 11008), 6_738_415_616, 2048, _LLAMA),
+        Model("llama-13b", Llama(5120, 40, 40, 13824), 13_015_864_320, 2048, _LLAMA),
+        Model("vit-b", Vit(768, 12, 12, 16), 86_567_656, 4096, _VIT),
+        Model("vit-l", Vit(1024, 24, 16, 16), 304_326_632, 4096, _VIT),
+        Model("vit-h", Vit(1280, 32, 16, 14), 632_045_800, 4096, _VIT),
+        Model("resnet18", ResNet(18), 11_689_512, 256, _RESNET),
+        Model("resnet34", ResNet(34), 21_797_672, 256, _RESNET),
+        Model("resnet50", ResNet(50), 25_557_032, 256, _RESNET),
+        Model("resnet101", ResNet(101), 44_549_160, 256, _RESNET),
+        Model("resnet152", ResNet(152), 60_192_808, 256, _RESNET),
+    )
+}
+"""The models by name; :func:`model_named` finds them however they are spelt."""
+
+
+def model_named(name: str) -> Model:
+    """A model of the table. Capitals, spaces and dashes do not matter.
+
+    Raises:
+        OptionError: there is no such model.
+    """
+    for known, model in MODELS.items():
+        if _key(known) == _key(name):
+            return model
+    raise OptionError(
+        f"unknown model '{name}': expected one of {', '.join(MODELS)}.{meant(name, MODELS)}"
+    )
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

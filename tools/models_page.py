@@ -1,0 +1,59 @@
+"""The page of models to plan with, made from the zoo's table."""
+
+from __future__ import annotations
+
+from paddle_ipu.zoo.models import MODELS
+
+_INTRO = """\
+# Models to plan with
+
+<!-- Made from paddle_ipu/zoo/models.py: python -m tools.generate_docs --write -->
+
+If you want to know which machine a well-known network needs, and have no program of it:
+
+```
+paddle-ipu plan --machine bow-pod16 --model bert-large --fp16                # its training
+paddle-ipu plan --machine pod64 --model llama-7b --fp16 --sequence 512 --inference
+paddle-ipu plan --models                                                     # this table
+```
+
+```python
+plan = paddle_ipu.plan(model="bert-large", machine="bow-pod16")
+```
+
+The network is built as a Paddle program, with its loss, gradients and optimizer where it is
+trained, and planned as a program of yours would be ([ipu_model.md](ipu_model.md)). No weight is
+given a value, so that billions of parameters take no memory.
+
+| model | parameters | network | a row | trained with | rows of an update | source |
+| --- | ---: | --- | --- | --- | ---: | --- |
+"""
+
+_RULES = """
+- Capitals, spaces and dashes of a name do not matter.
+- `--sequence` gives rows other tokens, `--batch` an update other rows. Without it an update has
+  as many rows as the authors of the model took, which is for many machines too few or too many: a
+  batch belongs to the question.
+- Weights and activations are float32; `--fp16`, in Python an `ipu_strategy` with `enable_fp16`,
+  has them in half.
+- In inference a row goes through the network once. Of a decoder that is the reading of a prompt:
+  what is given is the next token's logits. Generation, which keeps keys and values and reads one
+  token at a time, is another program (`examples/text_generation/`). BERT gives its pooled output.
+- BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
+  dropout, and GPT-2's and ViT's, is that of the papers.
+- Images are bytes, which the IPU makes numbers. ViT and ResNet read 224 x 224 pixels.
+"""
+
+
+def models_page() -> str:
+    """The page as Markdown."""
+    lines = []
+    for name, model in MODELS.items():
+        network = model.network
+        size = network.size
+        row = f"{size:,} {network.items}" if network.items else f"{size} x {size} pixels"
+        lines.append(
+            f"| `{name}` | {model.parameters:,} | {network} | {row} | {network.optimizer} | "
+            f"{model.batch:,} | {model.source} |"
+        )
+    return _INTRO + "\n".join(lines) + "\n" + _RULES
