@@ -57,8 +57,11 @@ def page(report: ReportContents) -> str:
         about="paddle_ipu",
         lines=[f"{escape(report.headline())}.", *(f"Note: {escape(x)}." for x in report.notes)],
         sections=sections,
-        styles=[graph_style(), _part("verify.css")],
-        scripts=[*graph_scripts(), _part("drift.js"), _part("verify.js")],
+        styles=[*([] if graph is None else [graph_style()]), _part("verify.css")],
+        scripts=[
+            *([] if graph is None else [*graph_scripts(), _part("drift.js")]),
+            _part("verify.js"),
+        ],
         data=graph,
         footer=f"Written by paddle_ipu. The program beside {escape(report.other)}.",
     )

@@ -100,7 +100,7 @@ def test_there_is_no_graph_without_flows_or_layers() -> None:
     for without in (replace(report, flows=[]), replace(report, operators=unlayered)):
         html = verification_page(without)
         assert 'id="layers"' not in html and 'id="data"' not in html
-        assert 'id="operators"' in html
+        assert 'id="operators"' in html and "function layerGraph" not in html
     assert 'id="layers"' in verification_page(report)
 
 
