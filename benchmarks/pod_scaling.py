@@ -19,6 +19,7 @@ import paddle
 
 import paddle_ipu
 from benchmarks.published import STRATEGIES, bert, resnet
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.plan import resized_plan
@@ -76,13 +77,17 @@ class Point:
     @property
     def gradients(self) -> float:
         """Seconds in which the replicas' gradients are summed."""
-        return self.seconds(self.found.cycles.update["collectives"])
+        return self.seconds(_sums(self.found))
+
+    @property
+    def steps(self) -> float:
+        """Seconds of them that pass however few the bytes are."""
+        return self.seconds(self.found.cycles.update["steps of collectives"])
 
     @property
     def gateways(self) -> float:
-        """Seconds of them in which link domains exchange them."""
-        rest = self.without_gateways.cycles.update["collectives"]
-        return self.gradients - self.seconds(rest)
+        """Seconds of them in which link domains exchange them, steps and bytes."""
+        return self.gradients - self.seconds(_sums(self.without_gateways))
 
     @property
     def waits(self) -> float:
@@ -90,6 +95,12 @@ class Point:
         phases = self.found.cycles.phases
         both = phases.get("fill", 0.0) + phases.get("drain", 0.0)
         return both / self.found.cycles.per_update
+
+
+def _sums(found: Prediction) -> float:
+    """Cycles of the replicas' sums."""
+    update = found.cycles.update
+    return update["collectives"] + update["steps of collectives"]
 
 
 def networks() -> tuple[Network, Network]:
@@ -120,8 +131,9 @@ def points(network: Network, pods: str, fixed_batch: bool) -> list[Point]:
         )
         program = replace(network.program, settings=settings)
         endless = replace(machine, gateway_bandwidth=float("inf"))
-        both = (predict(program, m, Pricing(m.processor)) for m in (machine, endless))
-        found.append(Point(machine, replicas, accumulation, *both))
+        pricing = Pricing(machine.processor, replace(CONSTANTS, gateway_seconds=0.0))
+        whole, without = predict(program, machine), predict(program, endless, pricing)
+        found.append(Point(machine, replicas, accumulation, whole, without))
     return found
 
 
@@ -135,9 +147,8 @@ def table(network: Network, found: Sequence[Point]) -> str:
     """A row for each system."""
     rows = [
         "IPUs | replicas | accumulation | rows of an update | rows/s | efficiency | "
-        "an update, ms | of it gradients, ms | by gateways, ms | share | fill and drain".split(
-            " | "
-        )
+        "an update, ms | of it gradients, ms | by steps, ms | by gateways, ms | share | "
+        "fill and drain".split(" | ")
     ]
     for point, efficiency in zip(found, efficiencies(found), strict=True):
         batch = point.replicas * point.accumulation * network.program.rows
@@ -150,6 +161,7 @@ def table(network: Network, found: Sequence[Point]) -> str:
             f"{efficiency:.1%}",
             f"{point.update * 1e3:,.1f}",
             f"{point.gradients * 1e3:.2f}",
+            f"{point.steps * 1e3:.2f}",
             f"{point.gateways * 1e3:.2f}",
             f"{point.gradients / point.update:.2%}",
             f"{point.waits:.1%}",

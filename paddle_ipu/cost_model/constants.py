@@ -34,6 +34,8 @@ class Constants:
             :data:`RULE_CYCLES`.
         run_seconds: of a run, what the host needs beside the transfers: the call, the streams'
             callbacks, the wait for the device's sync.
+        hop_seconds: from an IPU to the next one, by an IPU-Link.
+        gateway_seconds: of a step between link domains, from gateway to gateway and onto the IPU.
     """
 
     exchange_efficiency: float = 0.85
@@ -49,6 +51,8 @@ class Constants:
     gates_backward: float = 4.0
     update_cycles: float = 1.0
     run_seconds: float = 0.0016
+    hop_seconds: float = 0.3e-6
+    gateway_seconds: float = 5e-6
 
 
 CONSTANTS = Constants()
@@ -61,6 +65,9 @@ RULE_CYCLES: Mapping[str, float] = {
 
 OTHER_RULE = 40.0
 """Those of a rule that the table does not have."""
+
+NORMS: Mapping[str, int] = {"lamb": 2, "lars_momentum": 2}
+"""Norms of each weight that a rule needs, which replicas that share a weight's state sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,10 @@ TABLE: Mapping[str, Provenance] = {
     "update_cycles": Provenance("assumed", "operations of the rule, none of them fused", 0.5, 1.5),
     "run_seconds": Provenance(
         "fitted", "the 2.204 ms that a run of ResNet-50 takes in Paddle-Inference-Demo", 0.3, 1.5
+    ),
+    "hop_seconds": Provenance("assumed", "some hundred cycles of a link and its router", 0.3, 3),
+    "gateway_seconds": Provenance(
+        "assumed", "two gateways with their memory, and a switch of 100 Gb/s Ethernet", 0.4, 2.5
     ),
 }
 """Field of :class:`Constants` -> its provenance."""

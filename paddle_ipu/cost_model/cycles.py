@@ -3,23 +3,24 @@
 With F + 1 forward stages training has P = 2 F + 1 (backward of stage k is stage 2 F - k), and one
 weight update of A micro-batches takes A + P - 1 pipeline cycles. In each, an IPU runs its active
 stages one after the other; the cycle is as long as its slowest IPU and the copies between IPUs
-that follow. The update comes after the drain: gradients summed over replicas by a ring
-(2 (R - 1) / R of their bytes, both ways round; between IPU-Link domains of R replicas 1 / R of them
-by the gateways), optimizer state to and from streaming memory, and the rule.
+that follow. The update comes after the drain: gradients summed over replicas
+(:mod:`paddle_ipu.cost_model.collectives`), optimizer state to and from streaming memory, and the
+rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paddle_ipu.cost_model.constants import OTHER_RULE, RULE_CYCLES
-from paddle_ipu.cost_model.links import copy_cycles, ring_rate
+from paddle_ipu.cost_model.collectives import SumCycles, step_cycles, sum_cycles
+from paddle_ipu.cost_model.constants import NORMS, OTHER_RULE, RULE_CYCLES
+from paddle_ipu.cost_model.links import copy_cycles
 from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost
-from paddle_ipu.cost_model.program import Operator, Program
+from paddle_ipu.cost_model.program import Operator, Program, Tensor
 from paddle_ipu.dialect.node_origin import NodeOrigin
 
 
@@ -60,7 +61,8 @@ class CycleReport:
     """Cycles of a run and what follows from them.
 
     Attributes:
-        update: cycles of the weight update: collectives, state from and to memory, the rule.
+        update: cycles of the weight update: the replicas' sums by their bytes and by their steps,
+            state from and to memory, the rule.
         steady: cycles of a pipeline cycle when all stages are active.
         host: seconds of a run beside the device's: what the host needs for the call.
         seconds: of a run.
@@ -338,38 +340,73 @@ def _pipeline(
 
 def _update(program: Program, machine: Machine, pricing: Pricing) -> dict[str, float]:
     """Cycles of a weight update: of the IPU that needs longest for each part."""
-    settings, processor = program.settings, machine.processor
-    clock = processor.clock
-    trained: dict[int, dict[str, tuple[int, int, int]]] = {}
+    settings = program.settings
+    trained: dict[int, dict[str, Tensor]] = {}
     for operator in program.operators:
         for tensor in operator.read:
             if tensor.name in program.state:
-                size = (tensor.elements, tensor.bytes, program.state[tensor.name])
-                trained.setdefault(operator.ipu, {})[tensor.name] = size
+                trained.setdefault(operator.ipu, {})[tensor.name] = tensor
     weights = [list(group.values()) for group in trained.values()]
-    reduced = max((sum(b for _, b, _ in group) for group in weights), default=0)
-    states = max((sum(s for _, _, s in group) for group in weights), default=0)
-    replicas = settings.replicas
-    collectives = 0.0
-    if replicas > 1:
-        domains = max(1, -(-settings.ipus // machine.link_domain))
-        within = max(1, replicas // domains)
-        ring = 2.0 * (within - 1) / within * reduced
-        per_replica = max(1, settings.ipus // replicas)
-        collectives = ring / ring_rate(processor, per_replica) * clock
-        # Domains exchange what the ring has scattered: of each IPU its replica's part.
-        between = 2.0 * (domains - 1) / domains * reduced / within * machine.board_ipus
-        collectives += between / machine.gateway_bandwidth * clock
+    sums = max(
+        (_sums(program, group, machine, pricing) for group in weights),
+        key=lambda found: found.cycles,
+        default=SumCycles(),
+    )
     streaming = 0.0
     if not settings.state_on_chip:
-        split = replicas if settings.state_sharded else 1
+        states = max((sum(program.state[t.name] for t in g) for g in weights), default=0)
+        split = settings.replicas if settings.state_sharded else 1
         rate = machine.streaming_bandwidth / min(machine.board_ipus, settings.ipus)
-        streaming = 2.0 * states / split / rate * clock
+        streaming = 2.0 * states / split / rate * machine.processor.clock
     cycles = RULE_CYCLES.get(program.rule, OTHER_RULE) * pricing.constants.update_cycles
     rule = 0.0
     for group in weights:
         # A replica updates the part whose state it has.
-        parts = replicas if settings.state_sharded else 1
-        total = sum((pricing.map(-(-e // parts), 4, cycles) for e, _, _ in group), NOTHING)
+        parts = settings.replicas if settings.state_sharded else 1
+        total = sum((pricing.map(-(-t.elements // parts), 4, cycles) for t in group), NOTHING)
         rule = max(rule, total.cycles)
-    return {"collectives": collectives, "streaming memory": streaming, "rule": rule}
+    return {
+        "collectives": sums.bytes,
+        "steps of collectives": sums.latency,
+        "streaming memory": streaming,
+        "rule": rule,
+    }
+
+
+def _sums(
+    program: Program, weights: Sequence[Tensor], machine: Machine, pricing: Pricing
+) -> SumCycles:
+    """What an IPU sums with others for the update of its weights: gradients and norms."""
+    settings, constants = program.settings, pricing.constants
+    replica_ipus = max(1, settings.ipus // settings.replicas)
+    whole: list[tuple[str, int]] = []
+    scattered: list[tuple[str, int]] = []
+    for tensor in weights:
+        if settings.state_sharded and tensor.elements >= settings.state_min_elements:
+            scattered.append((tensor.dtype, tensor.bytes))
+            # A replica has a part of the weight, of which it can compute a part of the norms.
+            whole += [("float32", 4)] * NORMS.get(program.rule, 0)
+        else:
+            whole.append((tensor.dtype, tensor.bytes))
+    across = 0.0
+    if program.norm_clips:
+        # The IPUs of a replica add up their parts of the norm, and each gets it back.
+        hops = replica_ipus // 2 * constants.hop_seconds * machine.processor.clock
+        across = 2.0 * (step_cycles(machine.processor) + hops) * (replica_ipus > 1)
+        whole += [("float32", 4)] * (program.norm_clips if scattered else 0)
+    sizes = [
+        *_merged(whole, settings.merged_sums),
+        *_merged(scattered, settings.merged_scatters),
+    ]
+    found = sum_cycles(sizes, settings.replicas, replica_ipus, machine, constants)
+    return found + SumCycles(latency=across * program.norm_clips)
+
+
+def _merged(sums: Sequence[tuple[str, int]], merged: bool) -> list[int]:
+    """Bytes of each sum; of each element type where sums of one are merged."""
+    if not merged:
+        return [size for _, size in sums]
+    total: dict[str, int] = {}
+    for dtype, size in sums:
+        total[dtype] = total.get(dtype, 0) + size
+    return list(total.values())

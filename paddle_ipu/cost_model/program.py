@@ -138,6 +138,8 @@ class Settings:
         state_sharded: optimizer state is split between the replicas.
         buffering: buffers of an input stream.
         state_min_elements: from how many elements on a state is split.
+        merged_sums: the replicas' sums of one element type are one sum.
+        merged_scatters: so are those of which a replica keeps a part.
     """
 
     training: bool = False
@@ -158,6 +160,8 @@ class Settings:
     buffering: int = 1
     state_min_elements: int = 8192
     io_tiles: int = 0
+    merged_sums: bool = False
+    merged_scatters: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,8 @@ class Program:
         rows: rows of one micro-batch.
         rows_are_fixed: by the shapes of the feeds, whatever the option says.
         anchors: what a run returns.
+        rule: of the weight update, as Paddle calls it.
+        norm_clips: groups of gradients that are clipped by their norm together.
     """
 
     operators: tuple[Operator, ...]
@@ -181,6 +187,7 @@ class Program:
     anchors: tuple[str, ...] = ()
     rows_are_fixed: bool = False
     rule: str = ""
+    norm_clips: int = 0
     notes: tuple[str, ...] = field(default=())
 
     @cached_property
@@ -248,6 +255,7 @@ def read_program(
         rows=rows,
         anchors=tuple(flow.anchors()),
         rule=rule,
+        norm_clips=_norm_clips(optimizer),
     )
 
 
@@ -258,6 +266,7 @@ def _settings(
     weight = options.weightTensorLocationSettings
     accumulator = options.accumulatorTensorLocationSettings
     activation = options.activationTensorLocationSettings
+    collectives = options.replicatedCollectivesSettings
 
     def on_chip(settings: TensorLocationSettings) -> bool:
         return str(settings.location.storage.name) != "OffChip"
@@ -284,6 +293,10 @@ def _settings(
         buffering=max(1, int(options.defaultBufferingDepth)),
         state_min_elements=int(state.minElementsForReplicatedTensorSharding),
         io_tiles=int(options.numIOTiles),
+        merged_sums=bool(collectives.mergeAllReduceCollectives),
+        merged_scatters=bool(
+            collectives.mergeReduceScatterCollectives and collectives.mergeAllGatherCollectives
+        ),
     )
 
 
@@ -302,6 +315,16 @@ def _state(
     if isinstance(optimizer, SGD):
         return {t.name: t.bytes * optimizer.hasMomentum(t.name) for t in trained}, "sgd"
     return {}, ""
+
+
+def _norm_clips(optimizer: Optimizer | PaddleOptimizer | None) -> int:
+    """Groups of gradients that the optimizer clips by their norm together."""
+    if isinstance(optimizer, PaddleOptimizer):
+        used = {update.clip for update in optimizer.updates}
+        return sum(
+            clip.kind == "global_norm" for n, clip in enumerate(optimizer.clips) if n in used
+        )
+    return 0 if optimizer is None else len(optimizer.clip_norm_settings)
 
 
 def _paddle_state(

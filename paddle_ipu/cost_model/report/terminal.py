@@ -142,6 +142,11 @@ def _pipeline(prediction: Prediction) -> list[str]:
     lines.append(f"waiting (bubble and imbalance) {cycles.bubble:.1%}; time on the IPUs: {parts}")
     share = cycles.host / cycles.seconds if cycles.seconds else 0.0
     lines.append(f"the host's call {share:.1%} of a run, {duration(cycles.host)}")
+    update = sum(cycles.update.values())
+    if update:
+        clock = prediction.machine.processor.clock
+        parts = ", ".join(f"{n} {v / update:.0%}" for n, v in cycles.update.items() if v)
+        lines.append(f"the weight update {duration(update / clock)}: {parts}")
     return lines
 
 

@@ -8,8 +8,9 @@ import pytest
 
 import paddle_ipu
 from benchmarks import pod_scaling
-from benchmarks.pod_scaling import Point
+from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.links import ring_rate
+from paddle_ipu.cost_model.program import Program
 
 pytestmark = [
     pytest.mark.thorough,
@@ -37,28 +38,49 @@ def test_the_page_has_what_the_command_prints(found: Sequence[pod_scaling.Networ
     assert pod_scaling.with_tables(page, shown) == page, "run pod_scaling --write"
 
 
+def sums_of(program: Program) -> list[int]:
+    """Bytes of what is summed of the fullest IPU: gradients, and norms of what is shared."""
+    settings = program.settings
+    ipus: dict[int, dict[str, list[int]]] = {}
+    for operator in program.operators:
+        for tensor in operator.read:
+            if tensor.name in program.state:
+                shared = settings.state_sharded and tensor.elements >= settings.state_min_elements
+                norms = [4, 4] if shared and program.rule == "lamb" else []
+                ipus.setdefault(operator.ipu, {})[tensor.name] = [tensor.bytes, *norms]
+    return max(
+        ([size for sizes in group.values() for size in sizes] for group in ipus.values()), key=sum
+    )
+
+
 @pytest.mark.parametrize("number", [0, 1])
-def test_gradients_take_what_the_links_need(
+def test_gradients_take_what_the_links_need_and_no_longer_than_a_ring_for_each(
     found: Sequence[pod_scaling.Network], number: int
 ) -> None:
-    points = [p for p in pod_scaling.points(found[number], "POD", True) if p.replicas > 1]
-
-    def domains(point: Point) -> int:
-        return -(-point.machine.ipus // point.machine.link_domain)
-
-    def bytes_by(point: Point) -> float:
-        """Of the fullest IPU, by the formula of the ring."""
-        within = point.replicas / domains(point)
-        seconds = point.gradients - point.gateways
-        rate = ring_rate(point.machine.processor, found[number].ipus)
-        return seconds * rate * within / (within - 1) / 2
-
-    size = bytes_by(points[0])
+    network = found[number]
+    sums = sums_of(network.program)
+    size, count = sum(sums), len(sums)
     assert size > 1e6
-    for point in points:
-        assert bytes_by(point) == pytest.approx(size)
-        outside = domains(point) - 1
-        within = point.replicas / domains(point)
-        share = 2 * outside / domains(point) * size / within * point.machine.board_ipus
+    for point in pod_scaling.points(network, "POD", True):
+        if point.replicas == 1:
+            continue
+        processor = point.machine.processor
+        domains = -(-point.machine.ipus // point.machine.link_domain)
+        within = point.replicas // domains
+        rate = ring_rate(processor, network.ipus)
+        least = 2 * (within - 1) / within * size / rate
+        step = (2 * processor.sync_cycles + processor.call_cycles) / processor.clock
+        step += max(1, network.ipus // 2) * CONSTANTS.hop_seconds
+        rings = least + count * 2 * (within - 1) * step
+        taken = point.gradients - point.gateways
+        assert 0.9 * least < taken <= rings * (1 + 1e-9)
+        share = 2 * (domains - 1) / domains * size / within * point.machine.board_ipus
         expected = share / point.machine.gateway_bandwidth
-        assert point.gateways == pytest.approx(expected, abs=1e-12)
+        expected += count * 2 * (domains - 1) * CONSTANTS.gateway_seconds
+        assert point.gateways == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_steps_grow_with_the_system(found: Sequence[pod_scaling.Network], number: int) -> None:
+    steps = [point.steps for point in pod_scaling.points(found[number], "POD", True)]
+    assert steps == sorted(steps) and steps[-1] > 2 * steps[2]
