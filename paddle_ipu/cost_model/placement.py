@@ -7,6 +7,7 @@ one, as an embedding and the head over its words do, the last stage goes back to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -40,22 +41,28 @@ def place(program: Program, cuts: Cuts) -> Program:
 
 
 def balanced(
-    program: Program, ipus: int, pricing: Pricing, recompute: bool, first: float = 1.0
+    program: Program,
+    ipus: int,
+    pricing: Pricing,
+    recompute: bool,
+    first: float = 1.0,
+    crossing: float = math.inf,
 ) -> Cuts | None:
     """The cuts for so many IPUs that make the slowest fastest; None where there are none.
 
     Args:
-        first: the first IPU's time over the others', where it has the last stage too: below 1
-            leaves it memory for the weights that both of its stages read.
+        first: the first IPU's time over the others': below 1 leaves it memory for embeddings,
+            which take no time.
+        crossing: a cut crosses at most so many times the bytes of the one that fewest cross.
     """
     count = len(program.operators)
     if ipus == 1:
         return Cuts((0,), (0,))
     sums = [0.0, *accumulate(operator_cycles(program, pricing, recompute))]
-    places = _places(program)
+    places = _places(program, crossing)
     shared = _shared(program)
     if shared is None:
-        return _straight(sums, places, ipus)
+        return _straight(sums, places, ipus, first)
     begin, end = shared
     if not any(begin < place <= end for place in places) or ipus < 2:
         return None
@@ -95,8 +102,12 @@ def crossing_bytes(program: Program, group_of: Sequence[int], count: int) -> lis
     return list(accumulate(change))[:count]
 
 
-def _places(program: Program) -> list[int]:
-    """Positions in front of which a cut is cheap: fewest bytes alive of those around."""
+def _places(program: Program, most: float) -> list[int]:
+    """Positions in front of which a cut is cheap: fewest bytes alive of those around.
+
+    Args:
+        most: how many times the bytes of the cheapest inner half there may be.
+    """
     count = len(program.operators)
     crossing = crossing_bytes(program, range(count), count)
     indices = []
@@ -104,7 +115,11 @@ def _places(program: Program) -> list[int]:
         around = crossing[max(1, index - _WINDOW) : index + _WINDOW + 1]
         if crossing[index] <= min(around):
             indices.append(index)
-    return indices
+    if math.isinf(most):
+        return indices
+    inner = indices[len(indices) // 4 : -len(indices) // 4] or indices
+    limit = most * min((crossing[index] for index in inner), default=0)
+    return [index for index in indices if crossing[index] <= limit]
 
 
 def _shared(program: Program) -> tuple[int, int] | None:
@@ -154,9 +169,17 @@ def _least(low: float, high: float, fill: Callable[[float], list[int] | None]) -
     return best
 
 
-def _straight(sums: Sequence[float], places: Sequence[int], ipus: int) -> Cuts | None:
+def _straight(sums: Sequence[float], places: Sequence[int], ipus: int, first: float) -> Cuts | None:
     end = len(sums) - 1
-    best = _least(sums[-1] / ipus, sums[-1], lambda limit: _fill(sums, places, 0, ipus, limit, end))
+
+    def fill(limit: float) -> list[int] | None:
+        if first == 1.0 or not places:
+            return _fill(sums, places, 0, ipus, limit, end)
+        begin = max((p for p in places if sums[p] <= limit * first), default=places[0])
+        rest = _fill(sums, places, begin, ipus - 1, limit, end)
+        return None if rest is None else [0, *rest]
+
+    best = _least(sums[-1] / ipus, sums[-1], fill)
     return None if len(best) < ipus else Cuts(tuple(best), tuple(range(len(best))))
 
 

@@ -9,6 +9,7 @@ Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,11 @@ _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
 _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The first IPU's share of the time of the others, where its memory is too small for more."""
+_CROSSING = (math.inf, 1.5)
+"""How many times the fewest bytes a cut crosses at most, where stashes are too large for more."""
+_MOST_IPUS, _MORE_IPUS = 16, 8
+"""IPUs of a replica at most; where its weights take more than those, so many times what they take.
+"""
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 MOST = 200
@@ -208,7 +214,7 @@ def _placements(
     settings = program.settings
     own = max(1, settings.ipus // max(1, settings.replicas))
     # The program's own number of IPUs and rows first: the others are estimates.
-    sizes = [n for n in (1, 2, 4, 8, 16) if n <= machine.ipus]
+    sizes = _sizes(program, machine)
     sizes.sort(key=lambda n: abs(n.bit_length() - own.bit_length()))
     rows = sorted({*_ROWS, program.rows}, key=lambda r: abs(r - program.rows))
     if program.rows_are_fixed:
@@ -218,7 +224,11 @@ def _placements(
         for recompute in _recomputations(program, ipus):
             again = recompute != "NoRecompute"
             shares = _FIRST if ipus > 2 else _FIRST[:1]
-            splits = [balanced(program, ipus, pricing, again, first) for first in shares]
+            splits = [
+                balanced(program, ipus, pricing, again, first, crossing)
+                for crossing in _CROSSING
+                for first in shares
+            ]
             cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))
             if cuts:
                 pipelines.append((ipus, cuts, recompute))
@@ -247,6 +257,27 @@ def _placements(
                 "state_sharded": replicas > 1,
             }
             yield _placed(resized, cuts, changes)
+
+
+def _sizes(program: Program, machine: Machine) -> list[int]:
+    """IPUs of a replica, powers of two; from the first that holds the weights on, where that is
+    more than the usual."""
+    settings = program.settings
+    weights = sum(weight.bytes for weight in program.weights) if settings.weights_on_chip else 0
+    trained = sum(weight.bytes for weight in program.weights if weight.name in program.state)
+    held = weights + (trained if settings.accumulators_on_chip else 0)
+    least = 1
+    while least * machine.processor.memory < held and 2 * least <= machine.ipus:
+        least *= 2
+    if least <= _MOST_IPUS:
+        least, most = 1, _MOST_IPUS
+    else:
+        most = _MORE_IPUS * least
+    return [
+        n
+        for n in (1 << power for power in range(machine.ipus.bit_length()))
+        if least <= n <= min(most, machine.ipus)
+    ]
 
 
 def _halved(replicas: int) -> list[int]:

@@ -44,13 +44,12 @@ class Gpt2:
         positions = builder.parameter("embeddings.position", [self.most, self.hidden])
         x = builder.embedding(builder.feed("tokens", [size], "int32"), words) + positions[:size]
         x = builder.dropout(builder.reshape(x, [-1, self.hidden]), self.dropout)
-        mask = builder.hidden_after(size)
         for layer in range(self.layers):
             name = f"decoder.{layer}"
             normed = builder.layer_norm(x, f"{name}.attention.norm", _EPSILON)
             attended = attention(
-                builder, normed, f"{name}.attention", heads=self.heads, tokens=size, mask=mask,
-                dropout=self.dropout,
+                builder, normed, f"{name}.attention", heads=self.heads, tokens=size,
+                mask=builder.hidden_after(size), dropout=self.dropout,
             )  # fmt: skip
             x = x + builder.dropout(attended, self.dropout)
             normed = builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON)

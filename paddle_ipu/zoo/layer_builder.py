@@ -131,13 +131,19 @@ class LayerBuilder:
         return self.reshape(bias, [-1, 1, 1, tokens])
 
     def hidden_after(self, tokens: int) -> Tensor:
-        """What is added to attention's scores, ``[tokens, tokens]``: 0 up to a token's place."""
+        """What is added to attention's scores, ``[tokens, tokens]``: 0 up to a token's place.
+
+        A layer makes its own, which is faster than to send one from stage to stage of a pipeline.
+        """
         places = self._paddle.arange(0, tokens, 1, "int32")
         later = self.reshape(places, [1, tokens]) > self.reshape(places, [tokens, 1])
         return self._paddle.cast(later, "float32") * -MASKED_OUT
 
     def rotary_angles(self, tokens: int, width: int, base: float) -> tuple[Tensor, Tensor]:
-        """Cosines and sines ``[tokens, 1, width]`` of each place and element of a head."""
+        """Cosines and sines ``[tokens, 1, width]`` of each place and element of a head.
+
+        A layer makes its own, as of :meth:`hidden_after`.
+        """
         # No table of constants: a program would hold every number of it.
         places = self.reshape(self._paddle.arange(0, tokens, 1, "float32"), [tokens, 1, 1])
         frequencies = base ** (np.arange(0, -width, -2) / width)

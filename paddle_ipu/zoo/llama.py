@@ -44,14 +44,14 @@ class Llama:
         words = builder.parameter("embeddings.word", [self.vocabulary, self.hidden])
         x = builder.embedding(builder.feed("tokens", [size], "int32"), words)
         x = builder.reshape(x, [-1, self.hidden])
-        rotary = builder.rotary_angles(size, self.hidden // self.heads, self.rotary_base)
-        mask = builder.hidden_after(size)
+        width = self.hidden // self.heads
         for layer in range(self.layers):
             name = f"decoder.{layer}"
             normed = builder.rms_norm(x, f"{name}.attention.norm", _EPSILON)
             x = x + attention(
-                builder, normed, f"{name}.attention", heads=self.heads, tokens=size, mask=mask,
-                rotary=rotary, bias=False,
+                builder, normed, f"{name}.attention", heads=self.heads, tokens=size, bias=False,
+                mask=builder.hidden_after(size),
+                rotary=builder.rotary_angles(size, width, self.rotary_base),
             )  # fmt: skip
             normed = builder.rms_norm(x, f"{name}.feed_forward.norm", _EPSILON)
             x = x + self._feed_forward(builder, normed, f"{name}.feed_forward")

@@ -1,0 +1,77 @@
+"""Plans of programs whose weights fill many IPUs: how many are tried, and where they are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paddle_ipu.cost_model.machines import MACHINES
+from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.placement import balanced, crossing_bytes, place
+from paddle_ipu.cost_model.plan import plan
+from paddle_ipu.cost_model.program import Program, read_program
+from paddle_ipu.popart.builder import Builder
+from paddle_ipu.popart.dataflow import AnchorReturnType, DataFlow
+from paddle_ipu.popart.options import SessionOptions
+from tests.unit.cost_model.programs import chain
+
+GC200 = Pricing(MACHINES["POD4"].processor)
+
+
+def weights_of(program: Program, ipu: int) -> set[str]:
+    return {
+        tensor.name
+        for operator in program.operators
+        if operator.ipu == ipu
+        for tensor in operator.read
+        if tensor.role == "weight"
+    }
+
+
+def test_weights_of_more_than_16_ipus_are_spread_over_more() -> None:
+    """64 layers of 2 MB; one IPU of 6 tiles holds 3.8 MB."""
+    machine = MACHINES["POD64"].with_tiles(6)
+    program = chain(64, 8, 1024, training=False)
+    assert sum(weight.bytes for weight in program.weights) > 16 * machine.processor.memory
+    found = plan(program, machine)
+    assert found.best is not None
+    settings = found.best.prediction.program.settings
+    assert settings.ipus // settings.replicas in (32, 64)
+    assert found.too_large < 100, "fewer IPUs are not tried"
+
+
+def embedded(layers: int) -> Program:
+    """An embedding of 4096 rows, and layers that widen to 8 times as many columns and back."""
+    builder, width = Builder(), 64
+    indices = builder.addInputTensor("INT32", [16])
+    table = np.zeros((4096, width), np.float16)
+    x = builder.aiOnnx.gather([builder.addInitializedInputTensor(table, "table"), indices])
+    for layer in range(layers):
+        for name, shape in (("up", (width, 8 * width)), ("down", (8 * width, width))):
+            weight = builder.addInitializedInputTensor(
+                np.zeros(shape, np.float16), f"{name}{layer}"
+            )
+            x = builder.aiOnnx.tanh([builder.aiOnnx.matmul([x, weight])])
+    flow = DataFlow(1, {x: AnchorReturnType("All")})
+    return read_program(builder.model, flow, SessionOptions())
+
+
+def test_a_first_ipu_may_hold_little_beside_an_embedding() -> None:
+    program = embedded(8)
+    even, little = (balanced(program, 4, GC200, False, first) for first in (1.0, 0.0))
+    assert even is not None and little is not None
+    held = [weights_of(place(program, cuts), 0) for cuts in (even, little)]
+    assert {"table", "up0", "down0"} <= held[0]
+    assert held[1] < held[0] and "table" in held[1]
+    assert len(little.starts) == 4 and little.ipus == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("ipus", [2, 3, 5])
+def test_cuts_may_be_kept_to_where_few_bytes_cross(ipus: int) -> None:
+    program = embedded(7)
+    cuts = balanced(program, ipus, GC200, False, crossing=1.5)
+    assert cuts is not None
+    count = len(program.operators)
+    crossing = crossing_bytes(program, range(count), count)
+    narrow = 16 * 64 * 2
+    assert [crossing[start] for start in cuts.starts[1:]] == [narrow] * (ipus - 1)
