@@ -15,7 +15,7 @@ from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.compiler.source import Source
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
-from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan, by_room
+from paddle_ipu.cost_model.plan import PLANNED, Candidate, Plan, preferred
 from paddle_ipu.cost_model.prediction import predict
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.report.strategy_text import Call, strategy_calls, strategy_text
@@ -63,7 +63,8 @@ class Proposals:
     """What a plan comes to.
 
     Attributes:
-        proposals: those with room in memory first, each kind fastest first.
+        proposals: those with room in memory first, each kind fastest first; of a tie for the
+            first place the emptiest is there.
         refused: messages of ``compile`` for candidates that it does not take, each once.
         by_hand: the fastest candidate whose placement ``need_avg_shard`` does not make, None
             where a proposal is as fast.
@@ -88,10 +89,15 @@ def proposals(
     found: list[Proposal] = []
     refused: list[str] = []
     by_hand: list[Candidate] = []
+    written: set[str] = set()
     for candidate in made.candidates:
         if len(found) == most or translation.count == _MOST_TRANSLATED:
             break
         calls = strategy_calls(candidate, source.values, translation.fresh, machine_name)
+        # Placements of which ``need_avg_shard`` makes the same one.
+        if (text := strategy_text(calls)) in written:
+            continue
+        written.add(text)
         try:
             program = translation.of(candidate, calls)
         except (PaddleIpuError, popart_exception) as error:
@@ -102,7 +108,7 @@ def proposals(
             found.append(Proposal(Candidate(prediction, candidate.cuts), calls))
         elif is_placed(candidate):
             by_hand.append(candidate)
-    found.sort(key=lambda proposal: by_room(proposal.candidate))
+    found = preferred(found, lambda proposal: proposal.candidate)
     return Proposals(found, list(dict.fromkeys(refused)), _faster(by_hand, found))
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.proposals import Proposal, Proposals
-from paddle_ipu.cost_model.memory import ROOM
+from paddle_ipu.cost_model.memory import ROOM, livenesses
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.plan import Candidate, Plan
 from paddle_ipu.cost_model.report.strategy_text import placement_text, strategy_text
 from paddle_ipu.cost_model.report.terminal import printable
+from paddle_ipu.cost_model.uncertainty import ratio_interval
 from paddle_ipu.notebook.charts import axes_of
 from paddle_ipu.notebook.html_table import html_table
 
@@ -19,6 +21,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from paddle_ipu.compiler.prediction_target import PredictionTarget
+
+
+_COMPARED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A strategy's rate as a share of the best one's.
+
+    Attributes:
+        ratio: as predicted.
+        low, high: between which 80 % of the belief lies; the same figures are uncertain for both.
+    """
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def is_open(self) -> bool:
+        """Whether either may be the faster."""
+        return self.low < 1.0 < self.high
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,8 +65,26 @@ class StrategyPlan:
 
     @property
     def proposals(self) -> Sequence[Proposal]:
-        """The strategies that fit: those with room in memory first, each kind fastest first."""
+        """The strategies that fit: those with room in memory first, each kind fastest first.
+
+        Where rates are nearly the same as the fastest one, the strategy with the most memory to
+        spare is the first.
+        """
         return self.proposed.proposals
+
+    @cached_property
+    def close(self) -> Sequence[Close]:
+        """How the rates of the next ones, at most three, compare with the best's."""
+        if self.best is None:
+            return ()
+        first = self.best.candidate.prediction
+        lives = livenesses(first.program)
+        found = []
+        for proposal in self.proposals[1 : 1 + _COMPARED]:
+            other = proposal.candidate.prediction
+            low, high = ratio_interval(first, other, lives, livenesses(other.program))
+            found.append(Close(other.cycles.throughput / first.cycles.throughput, low, high))
+        return found
 
     @property
     def best(self) -> Proposal | None:
@@ -54,7 +96,7 @@ class StrategyPlan:
         lines.append(
             f"{self._headline()} in {self.seconds:.1f} s; {len(self.tried.candidates)} fit"
         )
-        lines += self._table()
+        lines += [*self._table(), *self._close()]
         if self.best is not None and (tight := self.tried.tight) is not None:
             lines += self._tight(tight, self.best.candidate)
         if self.target.program.rows_are_fixed:
@@ -78,6 +120,20 @@ class StrategyPlan:
                 placement_text(by_hand),
             ]
         return printable("\n".join(lines))
+
+    def _close(self) -> list[str]:
+        """How sure it is that the first of the table is the fastest."""
+        if not self.close:
+            return []
+        lines = ["the next ones' rates as shares of the first's, with 80 % intervals:"]
+        for row, close in enumerate(self.close, 2):
+            note = "; too close to call" if close.is_open else ""
+            if close.ratio > 1:
+                note = "; the first has more memory to spare"
+            lines.append(
+                f"  row {row}: {close.ratio:.1%} ({close.low:.1%} to {close.high:.1%}){note}"
+            )
+        return lines
 
     def _tight(self, tight: Candidate, best: Candidate) -> list[str]:
         """What a plan that fills memory would gain, if the prediction is right to the last tile."""
@@ -111,6 +167,7 @@ class StrategyPlan:
         """The proposals as plain data, as ``paddle-ipu plan --json`` prints them."""
         return {
             "fitting": [_as_dict(proposal) for proposal in self.proposals],
+            "close": [asdict(each) | {"is_open": each.is_open} for each in self.close],
             "too_large": self.tried.too_large,
         }
 

@@ -1,5 +1,7 @@
 """What if: strategies for a program and a machine, the fastest that fits with room first.
 
+Rates that are nearly the same are a tie, which the memory to spare decides.
+
 Tried are the IPUs of a replica (and as many replicas as fill the machine), the micro-batch, the
 accumulation that makes the global batch of both, recomputation, where optimizer state lives, and
 less memory for matrix products and convolutions. Where no replicas that fill the machine make the
@@ -10,9 +12,9 @@ Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from paddle_ipu.cost_model.advice import LOW_PROPORTION, with_proportion
 from paddle_ipu.cost_model.constants import CONSTANTS
@@ -24,6 +26,7 @@ from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.scaling import with_rows
 
+_T = TypeVar("_T")
 _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
 _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -35,6 +38,10 @@ _MOST_IPUS, _MORE_IPUS = 16, 8
 """
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
+TIE = 0.01
+"""Rates that differ by less, over the higher one, are a tie."""
+SURE = 0.8
+"""Share of the fullest tile below which it does not matter how much of it is free."""
 MOST = 200
 """Candidates that are tried at most."""
 PLANNED = (
@@ -68,13 +75,38 @@ def by_room(candidate: Candidate) -> tuple[bool, float]:
     return not candidate.prediction.memory.has_room, by_speed(candidate)
 
 
+def preferred(found: Iterable[_T], candidate_of: Callable[[_T], Candidate]) -> list[_T]:
+    """In the order of :func:`by_room`, but for ties for the first place: the emptiest comes first.
+
+    Memory is compared in hundredths of a tile, and all of it below :data:`SURE` is alike.
+    """
+    ordered = sorted(found, key=lambda one: by_room(candidate_of(one)))
+    if not ordered:
+        return ordered
+
+    def share(one: _T) -> float:
+        worst = candidate_of(one).prediction.memory.worst
+        return max(SURE, round(worst.per_tile / worst.tile_capacity, 2))
+
+    fastest = candidate_of(ordered[0]).prediction
+    least = (1.0 - TIE) * fastest.cycles.throughput
+    tied = (
+        at
+        for at, one in enumerate(ordered)
+        if candidate_of(one).prediction.memory.has_room == fastest.memory.has_room
+        and candidate_of(one).prediction.cycles.throughput >= least
+    )
+    first = ordered.pop(min(tied, key=lambda at: share(ordered[at])))
+    return [first, *ordered]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The tried candidates that fit, and how many did not.
 
     Attributes:
         candidates: those that leave :data:`~paddle_ipu.cost_model.memory.ROOM` first, each kind
-            fastest first.
+            fastest first, but for the first one (:func:`preferred`).
     """
 
     candidates: tuple[Candidate, ...]
@@ -83,7 +115,7 @@ class Plan:
 
     @property
     def best(self) -> Candidate | None:
-        """The fastest that fits with room, else the fastest that fits."""
+        """The fastest that fits with room, else the fastest that fits; of a tie the emptiest."""
         return self.candidates[0] if self.candidates else None
 
     @property
@@ -155,8 +187,7 @@ def _tried(
                 break
         if tried == most:
             break
-    fitting.sort(key=by_room)
-    return Plan(tuple(fitting), too_large, closest)
+    return Plan(tuple(preferred(fitting, lambda one: one)), too_large, closest)
 
 
 def _cannot_fit(memory: MemoryReport) -> bool:

@@ -19,6 +19,7 @@ from paddle_ipu.cost_model.liveness import StageLiveness
 from paddle_ipu.cost_model.machines import UNCERTAIN, Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.program import Program
 
 UNMODELLED = (0.86, 1.08)
 """Factors of a rate between which 80 % of the belief lies when all figures are right: control code,
@@ -75,20 +76,10 @@ def rate_interval(prediction: Prediction, lives: Mapping[int, StageLiveness]) ->
     if not rate:
         return Interval(0.0, 0.0, ())
 
-    def changed(machine: Machine, pricing: Pricing) -> float:
-        return predict_cycles(program, machine, pricing, lives).throughput / rate
-
-    found = []
-    for name, belief in TABLE.items():
-        factors = belief.low, belief.high
-        ends = (replace(CONSTANTS, **{name: getattr(CONSTANTS, name) * by}) for by in factors)
-        low, high = (changed(machine, Pricing(machine.processor, end)) for end in ends)
-        found.append(Influence(name, belief.kind, factors, (low, high)))
-    for name, factors in UNCERTAIN.items():
-        low, high = (
-            changed(other, Pricing(other.processor)) for other in _with(machine, name, factors)
-        )
-        found.append(Influence(name, "machine", factors, (low, high)))
+    found = [
+        Influence(name, kind, factors, (ends[0] / rate, ends[1] / rate))
+        for name, kind, factors, ends in _rates(program, machine, lives)
+    ]
     down, up = -log(UNMODELLED[0]), log(UNMODELLED[1])
     for influence in found:
         changes = [log(by) for by in influence.rates]
@@ -96,6 +87,53 @@ def rate_interval(prediction: Prediction, lives: Mapping[int, StageLiveness]) ->
     found.sort(key=lambda influence: -influence.reach)
     influences = tuple(influence for influence in found if influence.reach >= _LEAST)
     return Interval(rate * exp(-down), rate * exp(up), influences)
+
+
+def ratio_interval(
+    first: Prediction,
+    other: Prediction,
+    lives: Mapping[int, StageLiveness],
+    other_lives: Mapping[int, StageLiveness],
+) -> tuple[float, float]:
+    """Between which shares of the first's rate 80 % of the belief has the other's.
+
+    A figure is changed for both at once: what makes both slower alike makes neither of them better.
+    Both are predicted for one machine.
+
+    Args:
+        lives: the liveness of the first's stages, `other_lives` of the other's.
+    """
+    rates = first.cycles.throughput, other.cycles.throughput
+    if not all(rates):
+        return 0.0, 0.0
+    ratio = rates[1] / rates[0]
+    down = up = 0.0
+    for (*_, mine), (*_, theirs) in zip(
+        _rates(first.program, first.machine, lives),
+        _rates(other.program, other.machine, other_lives),
+        strict=True,
+    ):
+        changes = [log(b / a / ratio) for a, b in zip(mine, theirs, strict=True)]
+        down, up = hypot(down, min(0.0, *changes)), hypot(up, max(0.0, *changes))
+    return ratio * exp(-down), ratio * exp(up)
+
+
+def _rates(
+    program: Program, machine: Machine, lives: Mapping[int, StageLiveness]
+) -> Iterator[tuple[str, str, tuple[float, float], tuple[float, float]]]:
+    """Of each uncertain figure its name, its kind, its factors, and the rate at each of them."""
+
+    def rate(machine: Machine, pricing: Pricing) -> float:
+        return predict_cycles(program, machine, pricing, lives).throughput
+
+    for name, belief in TABLE.items():
+        factors = belief.low, belief.high
+        ends = (replace(CONSTANTS, **{name: getattr(CONSTANTS, name) * by}) for by in factors)
+        low, high = (rate(machine, Pricing(machine.processor, end)) for end in ends)
+        yield name, belief.kind, factors, (low, high)
+    for name, factors in UNCERTAIN.items():
+        low, high = (rate(o, Pricing(o.processor)) for o in _with(machine, name, factors))
+        yield name, "machine", factors, (low, high)
 
 
 def _with(machine: Machine, name: str, factors: tuple[float, float]) -> Iterator[Machine]:

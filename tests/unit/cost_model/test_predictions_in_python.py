@@ -173,6 +173,23 @@ def test_a_plan_s_strategy_compiles(trained: tuple[Any, ...]) -> None:
     assert again.contents.prediction.machine.name == "POD4"
 
 
+def test_a_plan_says_how_close_the_next_strategies_come(trained: tuple[Any, ...]) -> None:
+    program, feeds, fetches, strategy = trained
+    plan = paddle_ipu.plan(program, feeds, fetches, ipu_strategy=strategy, machine="pod4", batch=64)
+    assert len({str(proposal) for proposal in plan.proposals}) == len(plan.proposals) > 3
+    assert plan.best is not None and len(plan.close) == 3
+    lines = str(plan).splitlines()
+    start = lines.index("the next ones' rates as shares of the first's, with 80 % intervals:")
+    for row, (close, proposal) in enumerate(zip(plan.close, plan.proposals[1:], strict=False)):
+        assert close.ratio == pytest.approx(proposal.throughput / plan.best.throughput)
+        assert close.low <= close.ratio <= close.high
+        line = lines[start + 1 + row]
+        assert line.startswith(f"  row {row + 2}: {close.ratio:.1%} ({close.low:.1%} to ")
+        assert line.endswith("; too close to call") == (close.low < 1 < close.high)
+    told = plan.to_dict()["close"]
+    assert [each["ratio"] for each in told] == [close.ratio for close in plan.close]
+
+
 def test_a_plan_that_nothing_fits_says_so(trained: tuple[Any, ...], tiny: str) -> None:
     program, feeds, fetches, strategy = trained
     plan = paddle_ipu.plan(program, feeds, fetches, ipu_strategy=strategy, machine=tiny)

@@ -20,7 +20,7 @@ from paddle_ipu.cost_model.prediction import predict
 from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
-from paddle_ipu.cost_model.uncertainty import UNMODELLED, Interval, rate_interval
+from paddle_ipu.cost_model.uncertainty import UNMODELLED, Interval, rate_interval, ratio_interval
 from tests.unit.cost_model.programs import chain
 
 POD4 = MACHINES["POD4"]
@@ -67,6 +67,33 @@ def test_an_influence_is_what_a_prediction_with_the_changed_figure_says() -> Non
     processor = replace(POD4.processor, sync_cycles=int(POD4.processor.sync_cycles * 1.5))
     again = predict(program, replace(POD4, processor=processor)).cycles.throughput
     assert influence.rates[1] == pytest.approx(again / rate) and influence.kind == "machine"
+
+
+def test_ratios_are_surer_than_rates_for_figures_are_wrong_for_both() -> None:
+    one, two = (chain(2, rows=rows, width=512, accumulation=64) for rows in (64, 32))
+    lives, others = livenesses(one), livenesses(two)
+    first, other = predict(one, POD4), predict(two, POD4)
+    assert ratio_interval(first, first, lives, lives) == pytest.approx((1.0, 1.0))
+    low, high = ratio_interval(first, other, lives, others)
+    assert low < other.cycles.throughput / first.cycles.throughput < high < 1
+    # The other way round it is the inverse.
+    assert ratio_interval(other, first, others, lives) == pytest.approx((1 / high, 1 / low))
+    alone, _ = interval_of(two)
+    assert high / low < alone.high / alone.low
+    nothing = replace(first, cycles=replace(first.cycles, throughput=0.0))
+    assert ratio_interval(nothing, other, lives, others) == (0.0, 0.0)
+
+
+def test_a_figure_that_only_one_of_two_hangs_on_widens_their_ratio() -> None:
+    program = chain(2, rows=64, width=512, accumulation=64)
+    state = {weight.name: 8 * weight.elements for weight in program.weights}
+    on_chip = replace(program, state=state)
+    off_chip = on_chip.with_settings(state_on_chip=False)
+    lives = livenesses(program)
+    low, high = ratio_interval(predict(on_chip, POD4), predict(off_chip, POD4), lives, lives)
+    slow = replace(POD4, streaming_bandwidth=POD4.streaming_bandwidth / 2)
+    worse = predict(off_chip, slow).cycles.throughput / predict(on_chip, slow).cycles.throughput
+    assert UNCERTAIN["streaming_bandwidth"][0] == 0.5 and low <= worse * (1 + 1e-9) < high
 
 
 def test_what_a_program_does_not_use_has_no_influence() -> None:

@@ -1,0 +1,48 @@
+"""Which of a plan's candidates comes first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from paddle_ipu.cost_model.plan import Candidate, preferred
+
+
+def candidate(rate: float, share: float, room: bool = True) -> Candidate:
+    worst = SimpleNamespace(per_tile=share * 1000, tile_capacity=1000)
+    prediction: Any = SimpleNamespace(
+        cycles=SimpleNamespace(throughput=rate), memory=SimpleNamespace(worst=worst, has_room=room)
+    )
+    return Candidate(prediction, None)
+
+
+def order(*found: Candidate) -> list[float]:
+    return [one.prediction.cycles.throughput for one in preferred(found, lambda one: one)]
+
+
+def test_the_fastest_with_room_comes_first() -> None:
+    found = candidate(90, 0.5), candidate(120, 0.97, room=False), candidate(100, 0.9)
+    assert order(*found) == [100, 90, 120]
+    assert order() == []
+
+
+def test_of_rates_within_a_hundredth_the_emptiest_comes_first() -> None:
+    found = candidate(98, 0.3), candidate(99.5, 0.88), candidate(99.2, 0.85), candidate(100, 0.9)
+    assert order(*found) == [99.2, 100, 99.5, 98]
+
+
+def test_where_much_of_memory_is_free_the_fastest_comes_first() -> None:
+    assert order(candidate(99.5, 0.1), candidate(100, 0.7)) == [100, 99.5]
+    assert order(candidate(99.5, 0.1), candidate(100, 0.9), candidate(99.8, 0.7)) == [
+        99.8,
+        100,
+        99.5,
+    ]
+
+
+def test_a_hundredth_of_a_tile_is_worth_more_than_less_of_it() -> None:
+    assert order(candidate(100, 0.901), candidate(99.5, 0.899)) == [100, 99.5]
+
+
+def test_without_room_the_emptiest_of_a_tie_comes_first_too() -> None:
+    assert order(candidate(100, 0.99, room=False), candidate(99.9, 0.96, room=False)) == [99.9, 100]
