@@ -11,7 +11,7 @@ _INTRO = """\
 
 If you want to know which machine a well-known network needs, and have no program of it:
 
-```
+```sh
 paddle-ipu plan --machine bow-pod16 --model bert-large --fp16                # its training
 paddle-ipu plan --machine pod64 --model llama-7b --fp16 --sequence 512 --inference
 paddle-ipu plan --models                                                     # this table
