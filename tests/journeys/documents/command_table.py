@@ -162,7 +162,9 @@ TABLE = (
     Row("docs/ipu_model.md", "paddle-ipu report --machine bow-pod16 train.py", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 train.py", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 --model gpt2", Run()),
-    Row("docs/models.md", "paddle-ipu plan --machine … --model …", Run()),
+    Row("docs/models.md", "paddle-ipu plan --machine bow-pod16 --model bert-large --fp16", Run()),
+    # Nothing of it fits a POD64.
+    Row("docs/models.md", "paddle-ipu plan … --model llama-7b …", Run(exit_code=1)),
     Row("docs/models.md", "paddle-ipu plan --models", Run()),
     Row("docs/ipu_model.md", "PYTHONPATH=. paddle-ipu report …", Run(exit_code=1)),
     Row("docs/ipu_model.md", "paddle-ipu report --html …", Run(leaves=("report.html",))),
