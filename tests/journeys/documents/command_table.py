@@ -162,6 +162,7 @@ TABLE = (
     Row("docs/ipu_model.md", "paddle-ipu report --machine bow-pod16 train.py", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 train.py", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 --model gpt2", Run()),
+    Row("docs/ipu_model.md", "paddle-ipu plan --machine pod16 --model bert-base", Run()),
     Row("docs/models.md", "paddle-ipu plan --machine bow-pod16 --model bert-large --fp16", Run()),
     # Nothing of it fits a POD64.
     Row("docs/models.md", "paddle-ipu plan … --model llama-7b …", Run(exit_code=1)),
