@@ -40,8 +40,9 @@ _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 TIE = 0.01
 """Rates that differ by less, over the higher one, are a tie."""
-SURE = 0.8
-"""Share of the fullest tile below which it does not matter how much of it is free."""
+SURE = 0.9
+"""Share of the fullest tile below which it does not matter how much of it is free: it fits, too,
+where ``tile_imbalance`` is at the end of what is believed of it."""
 MOST = 200
 """Candidates that are tried at most."""
 PLANNED = (
