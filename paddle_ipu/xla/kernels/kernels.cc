@@ -1,5 +1,5 @@
 // The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention,
-// products with half partials), and C functions for library.py (open oneDNN, pack and unpack weights).
+// products with half partials, stochastic rounding), and C functions for library.py (open oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
@@ -29,6 +29,9 @@ namespace ffi = xla::ffi;
 // What XLA gives the custom calls; its header checks their dtypes.
 using Array = ffi::Buffer<ffi::F32>;
 using Numbers = ffi::Span<const int64_t>;
+
+// How many multiplications take as long as rounding an element.
+constexpr int64_t kWorkOfRounding = 32;
 
 using Key = std::array<int64_t, kNumbers>;
 
@@ -187,6 +190,29 @@ ffi::Error run_half_product(ffi::ThreadPool pool, Numbers numbers, Array x, Arra
   return ran ? ffi::Error::Success() : ffi::Error::Internal("a product in half could not run");
 }
 
+// x [sites, ...] and two words for each site.
+ffi::Error run_rounding(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::Buffer<ffi::U32> words,
+                        ffi::Result<Array> result) {
+  if (numbers.size() != kRoundingNumbers) return ffi::Error::InvalidArgument("stochastic rounding: no spec");
+  RoundingSpec spec;
+  std::memcpy(&spec, numbers.begin(), sizeof spec);
+  const simd::Kernels* kernels = simd::kernels(spec.lanes);
+  if (kernels == nullptr) {
+    return ffi::Error::InvalidArgument("stochastic rounding: vectors that this processor does not have");
+  }
+  const int64_t count = static_cast<int64_t>(x.element_count()), sites = static_cast<int64_t>(words.element_count()) / 2;
+  if (sites < 1 || words.element_count() % 2 != 0 || count % sites != 0 || result->element_count() != x.element_count()) {
+    return ffi::Error::InvalidArgument("stochastic rounding: arrays that do not fit each other");
+  }
+  const RoundingBuffers buffers = {sites, count / sites, x.typed_data(), words.typed_data(), result->typed_data()};
+  const int64_t parts = kernels->rounding_parts(buffers);
+  if (parts == 0) return ffi::Error::Success();
+  const int64_t threads = std::clamp<int64_t>(count * kWorkOfRounding / kLeastWork, 1, std::min(parts, spec.threads));
+  const bool ran = take_parts(pool, parts, threads,
+                              [kernels, spec, buffers](int64_t part) { kernels->round_part(spec, part, buffers); });
+  return ran ? ffi::Error::Success() : ffi::Error::Internal("stochastic rounding could not run");
+}
+
 // Calls `run`, and gives XLA an error for what it raises.
 template <auto run>
 struct Guarded {
@@ -305,6 +331,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_half_product, Guarded<run_half_product>
                                   .Attr<Numbers>("spec")
                                   .Arg<Array>()
                                   .Arg<Array>()
+                                  .Ret<Array>());
+
+// How many numbers the spec of stochastic rounding has.
+int paddle_ipu_rounding_numbers() { return kRoundingNumbers; }
+
+// XLA's custom call: x and the words of its site.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_rounding, Guarded<run_rounding>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<ffi::Buffer<ffi::U32>>()
                                   .Ret<Array>());
 
 }  // extern "C"

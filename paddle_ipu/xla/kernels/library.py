@@ -49,6 +49,12 @@ HALF_PRODUCT_TARGET = "paddle_ipu_half_product"
 HALF_PRODUCT_NUMBERS = 8
 """How many int64 numbers a HalfProductSpec is."""
 
+ROUNDING_TARGET = "paddle_ipu_rounding"
+"""The name under which XLA knows the kernel of simd/rounding.inc."""
+
+ROUNDING_NUMBERS = 3
+"""How many int64 numbers the spec of stochastic rounding is."""
+
 Array = np.ndarray[Any, Any]
 
 _FOLDER = Path(__file__).parent
@@ -281,6 +287,7 @@ def _opened() -> _Opened | str:
     numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
     half_product = getattr(library, "paddle_ipu_half_product_numbers", None)
+    rounding = getattr(library, "paddle_ipu_rounding_numbers", None)
     training = getattr(library, "paddle_ipu_onednn_training", None)
     if (
         training is None
@@ -290,6 +297,8 @@ def _opened() -> _Opened | str:
         or attention() != ATTENTION_NUMBERS
         or half_product is None
         or half_product() != HALF_PRODUCT_NUMBERS
+        or rounding is None
+        or rounding() != ROUNDING_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
@@ -305,6 +314,7 @@ def _opened() -> _Opened | str:
         TRAINING_TARGET: training,
         ATTENTION_TARGET: library.paddle_ipu_attention,
         HALF_PRODUCT_TARGET: library.paddle_ipu_half_product,
+        ROUNDING_TARGET: library.paddle_ipu_rounding,
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]

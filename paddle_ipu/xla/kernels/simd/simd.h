@@ -1,11 +1,13 @@
-// Kernels of our own: convolutions of 3 by 3, attention, and products with half partials. Their sources, *.inc, are
-// written for vectors of any length and compiled once for each set of instructions: avx2.cc, avx512.cc.
+// Kernels of our own: convolutions of 3 by 3, attention, products with half partials, and stochastic rounding. Their
+// sources, *.inc, are written for vectors of any length and compiled once for each set of instructions: avx2.cc,
+// avx512.cc.
 
 #pragma once
 
 #include "plan.h"
 #include "simd/attention.h"
 #include "simd/half_product.h"
+#include "simd/rounding.h"
 
 #include <memory>
 
@@ -20,6 +22,9 @@ struct Kernels {
   // Likewise a product with half partials.
   int64_t (*half_product_parts)(const HalfProductSpec& spec);
   void (*half_product)(const HalfProductSpec& spec, int64_t part, const HalfProductBuffers& buffers);
+  // Likewise stochastic rounding.
+  int64_t (*rounding_parts)(const RoundingBuffers& buffers);
+  void (*round_part)(const RoundingSpec& spec, int64_t part, const RoundingBuffers& buffers);
 };
 
 // Floats of the processor's longest vectors for which there are kernels, 16 or 8, and that ONEDNN_MAX_CPU_ISA, which caps
