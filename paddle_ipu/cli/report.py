@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from paddle_ipu.cli.compared import print_comparison
-from paddle_ipu.cli.numbers import positive
+from paddle_ipu.cli.numbers import number, positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.compiler.predictions import report_of
 from paddle_ipu.cost_model.report.contents import Report
@@ -20,7 +20,7 @@ from paddle_ipu.cost_model.report.directory import (
     write_form,
 )
 from paddle_ipu.cost_model.report.measured_layers import measured_layers_text
-from paddle_ipu.errors import ReportError
+from paddle_ipu.errors import OptionError, ReportError
 
 NAME = "report"
 SUMMARY = "predict memory and speed of a program on an IPU machine"
@@ -33,6 +33,7 @@ paddle.static.load_inference_model loads, predicted as inference on one IPU.
   how fast would a Bow Pod be?           paddle-ipu report --machine bow-pod16 train.py --epochs 3
   without initialising the weights       paddle-ipu report --skip-startup train.py
   and measured here, beside it?          paddle-ipu report --measure 5 train.py
+  how long will requests wait?           paddle-ipu report --requests-per-second 500 model.pdmodel
   both on one timeline                   paddle-ipu report --measure 5 --trace trace.json train.py
   a page to look at                      paddle-ipu report --html report.html train.py
   a timeline, for ui.perfetto.dev        paddle-ipu report --trace trace.json train.py
@@ -68,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the script on until so many runs of its program were measured on this machine",
     )  # fmt: skip
     add(
+        "--requests-per-second", type=number(float, 0, "a number from 0 on"), default=0.0,
+        metavar="N",
+        help="say how long requests of one row wait that come at this rate; of inference programs",
+    )  # fmt: skip
+    add(
         "--compare", nargs=2, metavar=("FILE", "FILE"),
         help="tell what grew and what shrank from one report to another: files of --json, or "
         "folders of --directory; takes no script or model",
@@ -85,7 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
     target = predicted_target(arguments)
     if isinstance(target, int):
         return target
-    report = report_of(target, Path(arguments.target).name)
+    try:
+        name, requests = Path(arguments.target).name, arguments.requests_per_second
+        report = report_of(target, name, requests)
+    except OptionError as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 2
     code = 0 if report.fits else 1
     if not _written(report.contents, arguments):
         return 2

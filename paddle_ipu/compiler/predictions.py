@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ def report(
     ipu_strategy: paddle.static.IpuStrategy | None = None,
     machine: str = "",
     name: str = "",
+    requests_per_second: float = 0.0,
 ) -> PredictedReport:
     """Predicts memory and speed of a program on an IPU machine: will it fit, how fast, and why.
 
@@ -48,6 +50,8 @@ def report(
         machine: one of ``paddle-ipu report --machines``, or ``ipu:FILE`` for one that a JSON file
             describes. By default the strategy's, the environment's, or the smallest GC200 system.
         name: what the report calls the program.
+        requests_per_second: of one row each, for which the report of an inference program says in
+            what times they are answered; 0 for none.
 
     Returns:
         The report: ``print`` it, browse ``report.save_html(path)``, or ask its attributes.
@@ -59,7 +63,7 @@ def report(
     """
     with static_mode():
         target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "report")
-    return report_of(target, name)
+    return report_of(target, name, requests_per_second)
 
 
 def plan(
@@ -133,8 +137,23 @@ def _refuse_program(*given: object) -> None:
         )
 
 
-def report_of(target: PredictionTarget, name: str = "") -> PredictedReport:
-    """The report about a target, which is called `name`."""
+def report_of(
+    target: PredictionTarget, name: str = "", requests_per_second: float = 0.0
+) -> PredictedReport:
+    """The report about a target, which is called `name`.
+
+    Raises:
+        OptionError: a rate of requests that is none, or one to a training program.
+    """
+    if not 0.0 <= requests_per_second < math.inf:
+        raise OptionError(
+            f"requests_per_second is {requests_per_second!r}, expected a number from 0 on."
+        )
+    if requests_per_second and target.program.settings.training:
+        raise OptionError(
+            "requests_per_second is of a program that answers requests, but this one trains: "
+            "report a saved model, or a program whose strategy has is_training=False."
+        )
     measured = target.measured
     return PredictedReport(
         make_report(
@@ -143,6 +162,7 @@ def report_of(target: PredictionTarget, name: str = "") -> PredictedReport:
             name=name,
             measured=None if measured is None else measured.as_json(),
             measured_trace=None if measured is None else measured.trace,
+            requests=requests_per_second,
         )
     )
 

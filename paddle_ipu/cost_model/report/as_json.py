@@ -33,6 +33,8 @@ def report_as_json(report: Report) -> dict[str, Any]:
     ``sources`` say of each figure of the machine and each constant where it comes from.
     ``flows`` are what operators hand to each other forward, from one of ``nodes.rows`` to another.
     ``measured`` is there only where something was measured; all else is predicted.
+    ``serving`` is there only where a rate of requests was given; its ``percentiles`` are pairs of
+    a share of the requests and the seconds in which they have their answer.
     ``measured_layers``, there with it, has seconds of a run of each layer, both kinds side by side.
     """
     prediction = report.prediction
@@ -90,7 +92,17 @@ def report_as_json(report: Report) -> dict[str, Any]:
         "advice": [asdict(item) for item in report.advice],
         "insights": [asdict(item) for item in report.insights],
         **_measured(report),
+        **_serving(report),
     }
+
+
+def _serving(report: Report) -> dict[str, Any]:
+    """What requests wait, where that was asked."""
+    found = report.serving
+    if found is None:
+        return {}
+    times = [[share, seconds] for share, seconds in found.percentiles.items()]
+    return {"serving": asdict(found) | {"percentiles": times}}
 
 
 def _interval(interval: Interval) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.queueing import Serving, serving
 from paddle_ipu.cost_model.report.measured_trace import MeasuredTrace
 from paddle_ipu.cost_model.report.timeline import Timeline, timeline
 from paddle_ipu.cost_model.uncertainty import Interval, rate_interval
@@ -31,6 +32,7 @@ class Report:
         measured: what was measured on this machine, None where nothing was. It is never mixed with
             what is predicted.
         measured_trace: what this machine did meanwhile, None where nothing was measured.
+        serving: what requests at a rate wait, None where none was asked about.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Report:
     interval: Interval
     measured: Mapping[str, Any] | None = None
     measured_trace: MeasuredTrace | None = None
+    serving: Serving | None = None
 
 
 def make_report(
@@ -51,8 +54,13 @@ def make_report(
     name: str = "",
     measured: Mapping[str, Any] | None = None,
     measured_trace: MeasuredTrace | None = None,
+    requests: float = 0.0,
 ) -> Report:
-    """Predicts a program, and what changes to its strategy would do."""
+    """Predicts a program, and what changes to its strategy would do.
+
+    Args:
+        requests: of one row, a second, that an inference program answers; 0 for no such question.
+    """
     pricing = Pricing(machine.processor)
     lives = livenesses(program)
     prediction = predict(program, machine, pricing, lives)
@@ -67,4 +75,5 @@ def make_report(
         rate_interval(prediction, lives),
         measured,
         measured_trace,
+        serving(requests, prediction.cycles.seconds, program.samples) if requests else None,
     )

@@ -20,7 +20,8 @@ PAGE, JSON, TRACE, SUMMARY = "report.html", "report.json", "trace.json", "summar
 
 def text_of(report: Report) -> str:
     """The summary for a terminal."""
-    return printable(summary(report.prediction, report.advice, report.insights, report.interval))
+    told = report.advice, report.insights, report.interval, report.serving
+    return printable(summary(report.prediction, *told))
 
 
 def page_of(report: Report) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from paddle_ipu.cost_model.memory import CATEGORIES, IpuMemory
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.queueing import Serving
 from paddle_ipu.cost_model.report.as_json import report_as_json
 from paddle_ipu.cost_model.report.comparison import Comparison
 from paddle_ipu.cost_model.report.contents import Report
@@ -78,6 +79,11 @@ class PredictedReport:
     def latency(self) -> float:
         """Seconds that a micro-batch takes through the device in inference; 0 in training."""
         return self.prediction.cycles.latency
+
+    @property
+    def serving(self) -> Serving | None:
+        """What requests wait that come at the given rate; None where none was given."""
+        return self.contents.serving
 
     def __str__(self) -> str:
         return text_of(self.contents)

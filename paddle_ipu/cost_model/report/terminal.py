@@ -9,6 +9,7 @@ from paddle_ipu.cost_model.advice import Advice
 from paddle_ipu.cost_model.insights import Insight
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
+from paddle_ipu.cost_model.queueing import Serving
 from paddle_ipu.cost_model.report.costliest import costliest_operators
 from paddle_ipu.cost_model.uncertainty import Interval
 
@@ -32,9 +33,13 @@ def summary(
     advice: Sequence[Advice] = (),
     insights: Sequence[Insight] = (),
     interval: Interval | None = None,
+    serving: Serving | None = None,
 ) -> str:
     """Machine, throughput, pipeline, memory, the costliest operators and what would help."""
-    lines = [*headline(prediction, interval), "", *_pipeline(prediction), ""]
+    lines = headline(prediction, interval)
+    if serving is not None:
+        lines.append(served(serving))
+    lines += ["", *_pipeline(prediction), ""]
     lines += _memory(prediction)
     lines += ["", *_operators(prediction, _OPERATORS)]
     if advice:
@@ -85,6 +90,16 @@ def headline(prediction: Prediction, interval: Interval | None = None) -> list[s
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
     return lines
+
+
+def served(serving: Serving) -> str:
+    """A line with what requests wait, or that they wait ever longer."""
+    asked = f"serving       {serving.requests:,.4g} requests/s of a row each: "
+    largest = f"at most {serving.largest:,.0f} requests/s"
+    if not serving.percentiles:
+        return f"{asked}too many, the queue grows or hardly shrinks; {largest}"
+    times = ", ".join(f"p{p * 100:.0f} {duration(s)}" for p, s in serving.percentiles.items())
+    return f"{asked}{times}; busy {serving.busy:.0%} of the time, {largest}"
 
 
 def _influences(interval: Interval) -> list[str]:

@@ -86,6 +86,14 @@ def test_a_report_of_what_does_not_fit_says_what_would_help(
     assert "{'enable_fp16': True}: compute in half" in text
 
 
+def test_requests_to_a_training_are_refused(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["report", "--skip-startup", "--requests-per-second", "5", script, "pod4"]
+    assert main(asked) == 2
+    assert "report: requests_per_second is of a program that answers" in capsys.readouterr().err
+
+
 def test_a_plan_proposes_a_strategy_to_paste(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

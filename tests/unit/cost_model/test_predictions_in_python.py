@@ -318,6 +318,21 @@ def test_wrong_arguments(function: Callable[..., Any], trained: tuple[Any, ...])
         function("nowhere")
 
 
+def test_requests_are_answered_by_inference(
+    trained: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = paddle_ipu.report(MODEL, requests_per_second=100)
+    assert report.serving is not None and report.serving.requests == 100
+    assert [*report.serving.percentiles] == [0.5, 0.9, 0.99]
+    assert main(["report", "--requests-per-second", "100", MODEL]) == 0
+    assert capsys.readouterr().out == f"{paddle_ipu.report(MODEL, requests_per_second=100)}\n"
+    with pytest.raises(OptionError, match="answers requests, but this one trains: report a saved"):
+        _report(trained, requests_per_second=100)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(OptionError, match=f"requests_per_second is {wrong}, expected a number"):
+            paddle_ipu.report(MODEL, requests_per_second=wrong)
+
+
 @pytest.mark.parametrize(("option", "got"), [("batch", -1), ("candidates", 0), ("batch", 1.5)])
 def test_numbers_out_of_range(option: str, got: Any) -> None:
     arguments: dict[str, Any] = {option: got}

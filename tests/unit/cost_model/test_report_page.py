@@ -84,6 +84,19 @@ def test_every_view_is_drawn_and_nothing_is_loaded_or_complained_of(page: Any) -
     assert page.get_log("browser") == []
 
 
+def test_what_requests_wait_is_told(driver: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    program, pod4 = chain(2, training=False), machine_named("pod4")
+    most = make_report(program, pod4).prediction.cycles.throughput
+    for asked, told in ((most / 2, " within "), (2 * most, "too many, the queue grows")):
+        path.write_text(page_of(make_report(program, pod4, requests=asked)), encoding="utf-8")
+        driver.get(path.as_uri())
+        shown = text(driver, "#summary")
+        assert told in shown and "NaN" not in shown
+        assert f"At most {most:,.0f} a second are answered." in shown
+        assert driver.get_log("browser") == []
+
+
 def test_names_of_a_program_stay_text(page: Any) -> None:
     assert page.execute_script("return window.hacked") is None
     assert (

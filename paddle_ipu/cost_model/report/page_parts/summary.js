@@ -21,11 +21,19 @@ function summaryView(report, section) {
       : `of IPU ${worst.ipu}'s fullest tile: it lacks ${bytes(worst.over)}`,
       memory.fits ? "good" : "bad")));
   section.append(h("h3", {}, `Where the time of a ${unit} goes`), phases(report));
+  if (report.serving) section.append(h("p", { class: "note" }, served(report.serving)));
   const unpriced = Object.entries(report.unpriced);
   if (unpriced.length) section.append(h("p", { class: "note" },
     `Without a cost row, priced by the bytes they read and write: ${
       unpriced.map(([name, times]) => `${name} (${times})`).join(", ")}.`));
   section.append(h("h3", {}, "Program and machine"), facts(report));
+}
+
+function served({ requests, largest, busy, percentiles }) {
+  const times = percentiles.map(([share, time]) => `${percent(share)} within ${seconds(time)}`).join(", ");
+  return `${whole(requests)} requests a second, of a row each: ${times
+    ? `${times}; a run is under way ${percent(busy)} of the time` : "too many, the queue grows or hardly shrinks"
+  }. At most ${whole(largest)} a second are answered.`;
 }
 
 function phases(report) {
