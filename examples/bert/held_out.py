@@ -14,7 +14,7 @@ from examples.bert.sample_files import PretrainingFiles, read_samples
 from examples.bert.samples import Arrays
 from examples.bert.stages import networks
 from examples.bert.stages.device import DeviceProgram
-from examples.display import say
+from examples.display import CompileBar, say
 
 Values = dict[str, float]
 
@@ -47,16 +47,21 @@ def unigram_reference(
     )
 
 
-def evaluate(trained: DeviceProgram, sets: Sequence[Sequence[Arrays]]) -> list[Values]:
+def evaluate(
+    trained: DeviceProgram, sets: Sequence[Sequence[Arrays]], console: Console
+) -> list[Values]:
     """Mean losses and accuracies, without dropout and updates, over each set of micro-batches.
 
-    A batch's masked words count one by one, so that the batching does not change the result.
+    A batch's masked words count one by one, so that the batching does not change the result. The
+    console says how far it is.
     """
     settings = trained.settings.for_inference()
     program = DeviceProgram(settings, networks.pretraining, trained.device)
     program.set_weights(trained.parameters())
-    program.compile()
-    return [_mean([program.step(dict(batch)) for batch in batches], batches) for batches in sets]
+    with CompileBar(console, "the evaluation program") as bar:
+        program.compile(bar)
+    with console.status("evaluating on the held-out articles"):
+        return [_mean([program.step(dict(each)) for each in batches], batches) for batches in sets]
 
 
 def _mean(values: Sequence[dict[str, NDArray[np.float32]]], batches: Sequence[Arrays]) -> Values:
@@ -91,8 +96,7 @@ def evaluate_held_out(
     if not sets[0]:
         say(console, f"{files.held_out}: fewer samples than a micro-batch of {rows}")
         return []
-    with console.status("evaluating on the held-out articles"):
-        return evaluate(trained, sets)
+    return evaluate(trained, sets, console)
 
 
 def report(

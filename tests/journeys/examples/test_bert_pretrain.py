@@ -340,14 +340,24 @@ def test_the_network_computes_berts_equations(feeds: Feeds, start: Any) -> None:
 def test_evaluation_uses_the_trained_weights_and_weighs_by_words(feeds: Feeds) -> None:
     program = program_of(replace(SETTINGS, learning_rate=1e-9))
     before = program.step(feeds)
-    (values,) = evaluate(program, [[feeds, feeds]])
+    console = Console(quiet=True)
+    (values,) = evaluate(program, [[feeds, feeds]], console)
     assert values["loss/MLM"] == pytest.approx(losses_of(before)[0], rel=1e-5)
     assert values["accuracy/NSP"] == float(np.mean(before["accuracy/NSP"]))
     quick = program_of(replace(SETTINGS, learning_rate=0.02, max_steps=40))
     for _ in range(30):
         quick.step(feeds)
-    (learnt,) = evaluate(quick, [[feeds]])
+    (learnt,) = evaluate(quick, [[feeds]], console)
     assert learnt["loss/MLM"] < 0.5 * losses_of(before)[0]
+
+
+def test_evaluation_on_the_ipu_says_that_it_compiles(feeds: Feeds) -> None:
+    console = Console(record=True, width=200)
+    (expected,) = evaluate(program_of(SETTINGS), [[feeds]], Console(quiet=True))
+    program = DeviceProgram(SETTINGS, networks.pretraining, "ipu", SETTINGS.max_steps)
+    (values,) = evaluate(program, [[feeds]], console)
+    assert values == pytest.approx(expected, rel=1e-5)
+    assert "compiling the evaluation program: 100% " in console.export_text()
 
 
 @pytest.mark.parametrize("optimizer", ["lamb", "adamw", "adam"])
@@ -364,7 +374,7 @@ def test_dropout_is_on_in_training_and_off_in_evaluation(feeds: Feeds) -> None:
     settings = replace(SETTINGS, hidden_dropout_prob=0.3, learning_rate=1e-12)
     program = program_of(settings)
     assert len({losses_of(program.step(feeds)) for _ in range(3)}) == 3
-    first, second = evaluate(program, [[feeds], [feeds]])
+    first, second = evaluate(program, [[feeds], [feeds]], Console(quiet=True))
     assert first == second
 
 
