@@ -84,6 +84,7 @@ _PADDLENLP = LeftOut(Why.NETWORK, "PaddleNLP's packages and its scripts of 2.3 a
 _SQUAD = LeftOut(Why.LONG, "minutes, on SQuAD's files")
 _STAGE = LeftOut(Why.LONG, "minutes; tests/journeys/examples/test_bert_stages.py runs it small")
 _EXAMPLE = LeftOut(Why.LONG, "minutes; --smoke is run")
+_SAVES_RESNET = "FLAGS_enable_pir_api=0 python save_resnet.py"
 _CONTAINERS = LeftOut(Why.MACHINE, "a container engine; tests/journeys/containers runs the scripts")
 _HOSTS = LeftOut(Why.MACHINE, "other hosts; tests/unit/distributed/test_several_hosts.py has such")
 
@@ -168,6 +169,11 @@ TABLE = (
     Row("docs/models.md", "paddle-ipu plan … --model llama-7b …", Run(exit_code=1)),
     Row("docs/models.md", "paddle-ipu plan --models", Run()),
     Row("docs/ipu_model.md", "PYTHONPATH=. paddle-ipu report …", Run(exit_code=1)),
+    Row(
+        "docs/ipu_model.md",
+        "paddle-ipu report … --requests-per-second 300 resnet50.pdmodel",
+        Run(before=f"{_SAVES_RESNET} resnet50"),
+    ),
     Row("docs/ipu_model.md", "paddle-ipu report --html …", Run(leaves=("report.html",))),
     Row("docs/ipu_model.md", "paddle-ipu report --trace …", Run(leaves=("trace.json",))),
     Row(
@@ -222,7 +228,7 @@ TABLE = (
     Row(
         "docs/porting.md",
         "paddle-ipu check models/resnet.pdmodel",
-        Run(before="FLAGS_enable_pir_api=0 python save_resnet.py"),
+        Run(before=f"{_SAVES_RESNET} models/resnet"),
     ),
     Row("docs/porting.md", "python run_….py …", _PADDLENLP),
     Row("docs/porting.md", "common=…", _PADDLENLP),

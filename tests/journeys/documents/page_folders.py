@@ -94,15 +94,18 @@ for _ in range(20):
     exe.run(program, feed={"x": rows, "y": rows.sum(1, keepdims=True)}, fetch_list=[loss])
 """
 
+# The model of 50 layers, under a name.
 _SAVES_RESNET = """\
+import sys
+
 import paddle
 
 paddle.enable_static()
-images = paddle.static.data("images", [-1, 3, 32, 32], "float32")
-classes = paddle.vision.models.resnet18(num_classes=10)(images)
+images = paddle.static.data("images", [-1, 3, 224, 224], "float32")
+classes = paddle.vision.models.resnet50()(images)
 exe = paddle.static.Executor(paddle.CPUPlace())
 exe.run(paddle.static.default_startup_program())
-paddle.static.save_inference_model("models/resnet", [images], [classes], exe)
+paddle.static.save_inference_model(sys.argv[1], [images], [classes], exe)
 """
 
 _TABLE_OF_PROGRAMS = """\
@@ -202,7 +205,7 @@ _FILES: dict[str, dict[str, str]] = {
     "docs/compatibility.md": {"my/module.py": _TABLE_OF_PROGRAMS},
     "docs/diverging.md": {"train.py": _DIVERGES},
     "docs/executable_cache.md": {"train.py": _TRAIN},
-    "docs/ipu_model.md": {"train.py": _TRAIN},
+    "docs/ipu_model.md": {"train.py": _TRAIN, "save_resnet.py": _SAVES_RESNET},
     "docs/onnx.md": {"feeds.py": _WRITES_WORDS},
     "docs/poprun.md": {"fails.py": _FAILS, "hangs.py": _HANGS},
     "docs/porting.md": {"train.py": _TRAIN, "save_resnet.py": _SAVES_RESNET},
