@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paddle_ipu.activation.plugin import activate, deactivate, is_active
     from paddle_ipu.compiler.custom_ops import register_custom_op
     from paddle_ipu.compiler.onnx_export import export
-    from paddle_ipu.compiler.predictions import plan, report
+    from paddle_ipu.compiler.predictions import plan, report, smallest_pod
     from paddle_ipu.compiler.progress import CompileBar
     from paddle_ipu.verification.verify import verify
 
@@ -34,6 +34,7 @@ __all__ = [
     "register_custom_op",
     "report",
     "serving",
+    "smallest_pod",
     "verify",
 ]
 
@@ -49,6 +50,7 @@ _PUBLIC_NAMES = {
     "register_custom_op": "paddle_ipu.compiler.custom_ops:register_custom_op",
     "report": "paddle_ipu.compiler.predictions:report",
     "serving": "paddle_ipu.serving",
+    "smallest_pod": "paddle_ipu.compiler.predictions:smallest_pod",
     "verify": "paddle_ipu.verification.verify:verify",
 }
 

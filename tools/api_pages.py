@@ -113,6 +113,8 @@ def predictions_page() -> str:
         "paddle_ipu.cost_model.report.comparison.Comparison",
         "paddle_ipu.compiler.strategy_plan.StrategyPlan",
         "paddle_ipu.compiler.proposals.Proposal",
+        "paddle_ipu.compiler.pod_plans.PodPlans",
+        "paddle_ipu.compiler.pod_plans.PodPlan",
     ]
     return _page("Predictions", _PREDICTIONS, entries)
 

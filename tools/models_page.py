@@ -12,13 +12,15 @@ _INTRO = """\
 If you want to know which machine a well-known network needs, and have no program of it:
 
 ```sh
-paddle-ipu plan --machine bow-pod16 --model bert-large --fp16                # its training
+paddle-ipu plan --machine bow-pod16 --model bert-large --fp16
 paddle-ipu plan --machine pod64 --model llama-7b --fp16 --sequence 512 --inference
-paddle-ipu plan --models                                                     # this table
+paddle-ipu plan --rate 15000 --model bert-base --fp16    # the smallest Pod for 15,000 rows a second
+paddle-ipu plan --models                                 # the table below
 ```
 
 ```python
 plan = paddle_ipu.plan(model="bert-large", machine="bow-pod16")
+pods = paddle_ipu.smallest_pod(model="bert-base", rate=15000)
 ```
 
 The network is built as a Paddle program, with its loss, gradients and optimizer where it is
@@ -30,6 +32,10 @@ given a value, so that billions of parameters take no memory.
 """
 
 _RULES = """
+`--rate` tries the Pods of one kind of IPU, the smallest first, and ends behind the first that makes
+so many rows a second: the next size shows what more IPUs bring. GC200's Pods are tried, or those
+that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or a saved model, too.
+
 - Capitals, spaces and dashes of a name do not matter.
 - `--sequence` gives rows other tokens, `--batch` an update other rows. Without it an update has
   as many rows as the authors of the model took, which is for many machines too few or too many: a
@@ -42,6 +48,8 @@ _RULES = """
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
 - Images are bytes, which the IPU makes numbers. ViT and ResNet read 224 x 224 pixels.
+- Programs are cut between operators, and no operator is divided between IPUs: what needs that, as
+  the training of LLaMA-7B with its optimizer, fits no Pod.
 """
 
 

@@ -6,14 +6,17 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.paddle_modes import static_mode
+from paddle_ipu.compiler.pod_plans import PodPlan, PodPlans, pod_plan_of
 from paddle_ipu.compiler.prediction_target import PredictionTarget, target_of, target_of_zoo
 from paddle_ipu.compiler.proposals import proposals
 from paddle_ipu.compiler.source import strategy_or_new
 from paddle_ipu.compiler.strategy_plan import StrategyPlan
 from paddle_ipu.cost_model import plan as planner
+from paddle_ipu.cost_model.machines import pods_like
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
 from paddle_ipu.errors import InvalidProgramError, OptionError
@@ -106,35 +109,102 @@ def plan(
         NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
             ``compile`` does; or an unknown model or machine, or one with too few IPUs or tiles.
     """
-    numbers = (("sequence", sequence, 0), ("batch", batch, 0), ("candidates", candidates, 1))
-    for option, got, least in numbers:
-        if not isinstance(got, int) or got < least:
-            raise OptionError(f"plan: {option} is {got!r}, expected an integer from {least} on.")
+    _check_numbers("plan", sequence=sequence, batch=batch, candidates=candidates)
+    program = (source, feed_list, fetch_list)
     with static_mode():
-        if model:
-            _refuse_program(source, feed_list, fetch_list)
-            strategy = None if ipu_strategy is None else strategy_or_new(ipu_strategy, "plan")
-            target = target_of_zoo(model_named(model), strategy, sequence=sequence, machine=machine)
-        else:
-            if sequence:
-                raise OptionError(
-                    f"plan: sequence is {sequence}, but a program has its own: it goes with model="
-                )
-            target = target_of(source, feed_list, fetch_list, ipu_strategy, machine, "plan")
+        target = _planned(program, model, sequence, ipu_strategy, machine, "plan")
         return plan_of(target, batch=batch, candidates=candidates)
 
 
-def _refuse_program(*given: object) -> None:
-    """Refuses what goes with a program of the user's beside a model of the zoo.
+def smallest_pod(
+    source: paddle.static.Program | str | os.PathLike[str] | None = None,
+    feed_list: Sequence[Any] | None = None,
+    fetch_list: Sequence[Any] | None = None,
+    *,
+    rate: float,
+    model: str = "",
+    sequence: int = 0,
+    ipu_strategy: paddle.static.IpuStrategy | None = None,
+    machine: str = "",
+    batch: int = 0,
+    candidates: int = planner.MOST,
+) -> PodPlans:
+    """Looks for the smallest Pod on which a program makes a wanted rate by its fastest strategy.
+
+    Nothing is compiled or run, and no weight needs a value.
+
+    Args:
+        source: as for ``plan``, likewise the arguments below that are not explained.
+        feed_list: as for ``plan``.
+        fetch_list: as for ``plan``.
+        rate: rows a second, all replicas together.
+        model: as for ``plan``.
+        sequence: as for ``plan``.
+        ipu_strategy: as for ``plan``.
+        machine: of whose IPUs Pods are tried, for instance "bow-pod4"; GC200's by default.
+        batch: as for ``plan``.
+        candidates: strategies that are tried at most for each Pod.
+
+    Returns:
+        The plans of all sizes up to the one behind the smallest that makes it: ``print`` them, or
+        take ``smallest`` and ``following``.
 
     Raises:
-        InvalidProgramError: there is something.
+        ModelFileError, NotSupported, InvalidProgramError, OptionError, FeedError, FetchError,
+            popart_exception: as ``plan`` does; or there are no Pods of the machine's IPUs.
     """
-    if any(each is not None for each in given):
+    _check_numbers("smallest_pod", sequence=sequence, batch=batch, candidates=candidates)
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+        raise OptionError(f"smallest_pod: rate is {rate!r}, expected rows a second, above 0.")
+    program = (source, feed_list, fetch_list)
+    with static_mode():
+        target = _planned(program, model, sequence, ipu_strategy, machine, "smallest_pod")
+        return pod_plans_of(target, rate, batch=batch, candidates=candidates)
+
+
+def _check_numbers(caller: str, **given: object) -> None:
+    """Refuses what is no integer, or is too small.
+
+    Raises:
+        OptionError: it is so.
+    """
+    for option, got in given.items():
+        least = 1 if option == "candidates" else 0
+        if not isinstance(got, int) or got < least:
+            raise OptionError(
+                f"{caller}: {option} is {got!r}, expected an integer from {least} on."
+            )
+
+
+def _planned(
+    program: tuple[Any, Sequence[Any] | None, Sequence[Any] | None],
+    model: str,
+    sequence: int,
+    ipu_strategy: paddle.static.IpuStrategy | None,
+    machine: str,
+    caller: str,
+) -> PredictionTarget:
+    """The user's program, or that of a model of the zoo.
+
+    Args:
+        program: source, feeds and fetches, as the user gave them.
+
+    Raises:
+        InvalidProgramError, OptionError: both were given, and as ``plan`` does.
+    """
+    if not model:
+        if sequence:
+            raise OptionError(
+                f"{caller}: sequence is {sequence}, but a program has its own: it goes with model="
+            )
+        return target_of(*program, ipu_strategy, machine, caller)
+    if any(each is not None for each in program):
         raise InvalidProgramError(
-            "plan: model= builds its own program: leave the program, feed_list and fetch_list out, "
-            "or model="
+            f"{caller}: model= builds its own program: leave the program, feed_list and "
+            "fetch_list out, or model="
         )
+    strategy = None if ipu_strategy is None else strategy_or_new(ipu_strategy, caller)
+    return target_of_zoo(model_named(model), strategy, sequence=sequence, machine=machine)
 
 
 def report_of(
@@ -168,7 +238,10 @@ def report_of(
 
 
 def plan_of(
-    target: PredictionTarget, *, batch: int = 0, candidates: int = planner.MOST
+    target: PredictionTarget,
+    *,
+    batch: int = 0,
+    candidates: int = planner.MOST,
 ) -> StrategyPlan:
     """The plan for a target, in static mode; arguments as of ``plan``."""
     begin = time.perf_counter()
@@ -183,3 +256,21 @@ def plan_of(
         if proposed.proposals or not proposed.refused:
             break
     return StrategyPlan(target, tried, proposed, time.perf_counter() - begin)
+
+
+def pod_plans_of(
+    target: PredictionTarget, rate: float, *, batch: int = 0, candidates: int = planner.MOST
+) -> PodPlans:
+    """Plans for Pods of the target's IPUs, in static mode; arguments as of ``smallest_pod``.
+
+    Raises:
+        OptionError: there are no such Pods.
+    """
+    pods: list[PodPlan] = []
+    for machine in pods_like(target.machine):
+        reached = bool(pods) and pods[-1].throughput >= rate
+        of_pod = replace(target, machine=machine, machine_name=machine.name)
+        pods.append(pod_plan_of(plan_of(of_pod, batch=batch, candidates=candidates)))
+        if reached:
+            break
+    return PodPlans(rate, pods, target.program.settings.training, target.subject)

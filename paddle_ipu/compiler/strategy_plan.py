@@ -114,7 +114,7 @@ class StrategyPlan:
             rate = by_hand.prediction.cycles.throughput
             lines += [
                 "",
-                _row(_columns(self._training), by_hand),
+                table_row(by_hand),
                 f"is an estimate of {rate:,.0f} rows/s for operators placed by hand, with "
                 "paddle.static.ipu_shard_guard(index=..., stage=...):",
                 placement_text(by_hand),
@@ -143,7 +143,7 @@ class StrategyPlan:
         faster = rates[0] / rates[1] - 1
         return [
             "",
-            _row(_columns(self._training), tight),
+            table_row(tight),
             f"is {faster:.1%} faster, with less than {ROOM:.0%} of a tile to spare",
         ]
 
@@ -166,7 +166,7 @@ class StrategyPlan:
     def to_dict(self) -> dict[str, Any]:
         """The proposals as plain data, as ``paddle-ipu plan --json`` prints them."""
         return {
-            "fitting": [_as_dict(proposal) for proposal in self.proposals],
+            "fitting": [proposal_record(proposal) for proposal in self.proposals],
             "close": [asdict(each) | {"is_open": each.is_open} for each in self.close],
             "too_large": self.tried.too_large,
         }
@@ -199,9 +199,8 @@ class StrategyPlan:
         return f"{tried} strategies for {self.target.machine.name}"
 
     def _table(self) -> list[str]:
-        columns = _columns(self._training)
-        head = "  ".join(column.padded(column.name) for column in columns)
-        return [head, *(_row(columns, proposal.candidate) for proposal in self.proposals)]
+        rows = (table_row(proposal.candidate) for proposal in self.proposals)
+        return [table_head(self._training), *rows]
 
     def _refusal(self) -> list[str]:
         """Why there is no proposal."""
@@ -214,7 +213,7 @@ class StrategyPlan:
             return ["no strategy makes this batch on this machine: give another batch"]
         lacking = size(closest.prediction.memory.worst.over)
         return [
-            _row(_columns(self._training), closest),
+            table_row(closest),
             f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model",
         ]
 
@@ -282,7 +281,14 @@ def _columns(training: bool) -> tuple[_Column, ...]:
     return (*_ALWAYS, *(_IN_TRAINING if training else _IN_INFERENCE), *_LAST)
 
 
-def _row(columns: Sequence[_Column], candidate: Candidate) -> str:
+def table_head(training: bool) -> str:
+    """The names of the table's columns."""
+    return "  ".join(column.padded(column.name) for column in _columns(training))
+
+
+def table_row(candidate: Candidate) -> str:
+    """A strategy as a row of the table."""
+    columns = _columns(candidate.prediction.program.settings.training)
     return "  ".join(column.padded(column.cell(candidate)) for column in columns)
 
 
@@ -295,7 +301,8 @@ def _label(candidate: Candidate) -> str:
     return f"{label} x {settings.accumulation}{again}\nstate {_state(candidate)}"
 
 
-def _as_dict(proposal: Proposal) -> dict[str, Any]:
+def proposal_record(proposal: Proposal) -> dict[str, Any]:
+    """A strategy as plain data."""
     candidate = proposal.candidate
     prediction = candidate.prediction
     settings = prediction.program.settings

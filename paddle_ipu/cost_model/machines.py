@@ -202,6 +202,28 @@ MACHINES: Mapping[str, Machine] = {
 }
 """The machines by name; :func:`machine_named` finds them however they are spelt."""
 
+
+def pods_like(machine: Machine) -> list[Machine]:
+    """The Pods that have a machine's IPUs, the smallest first.
+
+    Raises:
+        OptionError: there are none.
+    """
+    processor = machine.processor
+    pods = [
+        tiled
+        for name, pod in MACHINES.items()
+        if "pod" in name.lower()
+        and (tiled := pod.with_tiles(processor.tiles)).processor == processor
+    ]
+    if not pods:
+        raise OptionError(
+            f"there are no Pods of machine '{machine.name}', whose processor is a "
+            f"{processor.name}: name a Pod, as pod4 or bow-pod4"
+        )
+    return pods
+
+
 FILE_PREFIX = "ipu:"
 _LEAST, _MOST = 1e-6, 1e15
 """Figures of a file: with others no prediction is a number."""

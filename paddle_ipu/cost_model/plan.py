@@ -12,7 +12,7 @@ Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,8 +34,7 @@ _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
 _CROSSING = (math.inf, 1.5)
 """How many times the fewest bytes a cut crosses at most, where stashes are too large for more."""
 _MOST_IPUS, _MORE_IPUS = 16, 8
-"""IPUs of a replica at most; where its weights take more than those, so many times what they take.
-"""
+"""IPUs of a replica at most; where weights take more than half of those, times what they take."""
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 TIE = 0.01
@@ -146,32 +145,51 @@ def plan(
     if not batch and program.settings.training:
         batch = program.samples // program.settings.batches_per_step
     pricing = Pricing(machine.processor)
-    placements = _placements(program, machine, batch, pricing, fewer)
-    result = _tried(program, machine, pricing, most, placements)
+    hopeless = _Hopeless()
+    placements = _placements(program, machine, batch, pricing, fewer, hopeless)
+    result = _tried(machine, pricing, most, placements, hopeless)
     if result.candidates or result.too_large or fewer:
         return result
     return plan(program, machine, batch=batch, most=most, fewer=True)
 
 
+class _Hopeless:
+    """Cuts with which micro-batches of so many rows do not fit: larger ones do not either."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[Cuts | None, str], int] = {}
+
+    def add(self, program: Program, cuts: Cuts | None) -> None:
+        """Notes a program that was placed by `cuts` and does not fit."""
+        key = (cuts, program.settings.recomputation)
+        self._rows[key] = min(program.rows, self._rows.get(key, program.rows))
+
+    def has(self, cuts: Cuts | None, recomputation: str, rows: int) -> bool:
+        """Whether as many rows, or fewer, did not fit."""
+        least = self._rows.get((cuts, recomputation))
+        return least is not None and rows >= least
+
+
 def _tried(
-    program: Program,
     machine: Machine,
     pricing: Pricing,
     most: int,
     placements: Iterator[Iterator[tuple[Program, Cuts | None]]],
+    hopeless: _Hopeless,
 ) -> Plan:
     fitting: list[Candidate] = []
     too_large, closest, tried = 0, None, 0
     for choices in placements:
         for placed, cuts in choices:
             lives = livenesses(placed)
-            fits_first = False
+            fits = fits_first = False
             for number, candidate in enumerate(_variants(placed)):
                 if tried == most:
                     break
                 tried += 1
                 predicted = Candidate(predict(candidate, machine, pricing, lives), cuts)
                 if predicted.prediction.memory.fits:
+                    fits = True
                     fitting.append(predicted)
                     if not predicted.prediction.memory.has_room:
                         continue
@@ -184,6 +202,8 @@ def _tried(
                     closest = predicted
                 if _cannot_fit(predicted.prediction.memory):
                     break
+            if not fits and tried < most:
+                hopeless.add(placed, cuts)
             if fits_first:
                 break
         if tried == most:
@@ -236,11 +256,17 @@ def _variants(program: Program) -> Iterator[Program]:
 
 
 def _placements(
-    program: Program, machine: Machine, batch: int, pricing: Pricing, fewer: bool
+    program: Program,
+    machine: Machine,
+    batch: int,
+    pricing: Pricing,
+    fewer: bool,
+    hopeless: _Hopeless,
 ) -> Iterator[Iterator[tuple[Program, Cuts | None]]]:
     """Placements of one size each: the fastest first, then those with room on the first IPU.
 
     Args:
+        hopeless: what is left out; it grows meanwhile.
         fewer: replicas are halved until the batch can be made, and leave IPUs unused.
     """
     settings = program.settings
@@ -251,21 +277,8 @@ def _placements(
     rows = sorted({*_ROWS, program.rows}, key=lambda r: abs(r - program.rows))
     if program.rows_are_fixed:
         rows = [program.rows]
-    pipelines: list[tuple[int, list[Cuts | None], str]] = []
-    for ipus in sizes:
-        for recompute in _recomputations(program, ipus):
-            again = recompute != "NoRecompute"
-            shares = _FIRST if ipus > 2 else _FIRST[:1]
-            splits = [
-                balanced(program, ipus, pricing, again, first, crossing)
-                for crossing in _CROSSING
-                for first in shares
-            ]
-            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))
-            if cuts:
-                pipelines.append((ipus, cuts, recompute))
-            if ipus == own and settings.pipelined:
-                pipelines.append((ipus, [None], recompute))
+    # What cannot be cut into so many is tried whole, which says what is lacking.
+    pipelines = _pipelines(program, sizes, pricing) or _pipelines(program, [1], pricing)
     for micro in rows:
         resized = with_rows(program, micro)
         for ipus, cuts, recompute in pipelines:
@@ -288,12 +301,38 @@ def _placements(
                 "recomputation": recompute,
                 "state_sharded": replicas > 1,
             }
-            yield _placed(resized, cuts, changes)
+            yield _placed(
+                resized, [c for c in cuts if not hopeless.has(c, recompute, micro)], changes
+            )
+
+
+def _pipelines(
+    program: Program, sizes: Sequence[int], pricing: Pricing
+) -> list[tuple[int, list[Cuts | None], str]]:
+    """Of each number of IPUs that a program can be cut for: (IPUs, cuts, recomputation)."""
+    settings = program.settings
+    own = max(1, settings.ipus // max(1, settings.replicas))
+    pipelines: list[tuple[int, list[Cuts | None], str]] = []
+    for ipus in sizes:
+        for recompute in _recomputations(program, ipus):
+            again = recompute != "NoRecompute"
+            shares = _FIRST if ipus > 2 else _FIRST[:1]
+            splits = [
+                balanced(program, ipus, pricing, again, first, crossing)
+                for crossing in _CROSSING
+                for first in shares
+            ]
+            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))
+            if cuts:
+                pipelines.append((ipus, cuts, recompute))
+            if ipus == own and settings.pipelined:
+                pipelines.append((ipus, [None], recompute))
+    return pipelines
 
 
 def _sizes(program: Program, machine: Machine) -> list[int]:
     """IPUs of a replica, powers of two; from the first that holds the weights on, where that is
-    more than the usual."""
+    more than half of the usual."""
     settings = program.settings
     weights = sum(weight.bytes for weight in program.weights) if settings.weights_on_chip else 0
     trained = sum(weight.bytes for weight in program.weights if weight.name in program.state)
@@ -301,7 +340,7 @@ def _sizes(program: Program, machine: Machine) -> list[int]:
     least = 1
     while least * machine.processor.memory < held and 2 * least <= machine.ipus:
         least *= 2
-    if least <= _MOST_IPUS:
+    if 2 * least <= _MOST_IPUS:
         least, most = 1, _MOST_IPUS
     else:
         most = _MORE_IPUS * least

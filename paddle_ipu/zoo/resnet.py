@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,7 +39,10 @@ class ResNet:
         network = getattr(models, f"resnet{self.depth}")(num_classes=self.classes)
         if not builder.training:
             network.eval()
-        logits = network(builder.pixels(size))
+        with warnings.catch_warnings():
+            # Paddle says of each batch norm that it tracks the mean.
+            warnings.simplefilter("ignore", UserWarning)
+            logits = network(builder.pixels(size))
         if not builder.training:
             return logits
         labels = builder.reshape(builder.feed("label", [1], "int32"), [-1])

@@ -75,3 +75,10 @@ def test_cuts_may_be_kept_to_where_few_bytes_cross(ipus: int) -> None:
     crossing = crossing_bytes(program, range(count), count)
     narrow = 16 * 64 * 2
     assert [crossing[start] for start in cuts.starts[1:]] == [narrow] * (ipus - 1)
+
+
+def test_micro_batches_larger_than_one_that_does_not_fit_are_not_tried() -> None:
+    machine = MACHINES["POD4"].with_tiles(1)
+    found = plan(chain(4, 1, 1024, training=False), machine)
+    assert found.closest is not None and found.closest.prediction.program.rows == 1
+    assert found.too_large < 14, "the planner has as many micro-batches, for one and more IPUs"

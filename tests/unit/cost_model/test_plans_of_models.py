@@ -27,8 +27,6 @@ def test_a_model_is_planned_by_its_name(capsys: pytest.CaptureFixture[str]) -> N
     assert "strategy.set_precision_config(enable_fp16=True)" in lines
 
 
-# Paddle says it of every batch norm that is trained.
-@pytest.mark.filterwarnings("ignore:When training, we now always track")
 def test_training_has_the_batch_of_the_authors_unless_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

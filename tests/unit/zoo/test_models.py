@@ -47,8 +47,6 @@ def built(network: Network, training: bool, size: int) -> tuple[Any, Any, list[s
         return main, network.build(builder, size), builder.feeds
 
 
-# Paddle says it of every batch norm that is trained.
-@pytest.mark.filterwarnings("ignore:When training, we now always track")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_has_as_many_parameters_as_published(name: str, static_mode: None) -> None:
     model = MODELS[name]
