@@ -13,7 +13,7 @@ If you want to know which machine a well-known network needs, and have no progra
 
 ```sh
 paddle-ipu plan --machine bow-pod16 --model bert-large --fp16
-paddle-ipu plan --machine pod64 --model llama-7b --fp16 --sequence 512 --inference
+paddle-ipu plan --machine pod64 --model gpt2-large --fp16 --sequence 512 --inference
 paddle-ipu plan --rate 15000 --model bert-base --fp16    # the smallest Pod for 15,000 rows a second
 paddle-ipu plan --models                                 # the table below
 ```

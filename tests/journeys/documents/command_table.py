@@ -162,11 +162,11 @@ TABLE = (
     # Predictions.
     Row("docs/ipu_model.md", "paddle-ipu report --machine bow-pod16 train.py", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 train.py", Run()),
-    Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 --model gpt2", Run()),
+    Row("docs/ipu_model.md", "paddle-ipu plan --machine bow-pod16 --model gpt2 --fp16", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --rate …", Run()),
     Row("docs/ipu_model.md", "paddle-ipu plan --machine pod16 --model bert-base", Run()),
     Row("docs/models.md", "paddle-ipu plan --machine bow-pod16 --model bert-large --fp16", Run()),
-    Row("docs/models.md", "paddle-ipu plan … --model llama-7b …", Run()),
+    Row("docs/models.md", "paddle-ipu plan … --model gpt2-large …", Run()),
     Row("docs/models.md", "paddle-ipu plan --rate …", Run()),
     Row("docs/models.md", "paddle-ipu plan --models", Run()),
     Row("docs/ipu_model.md", "PYTHONPATH=. paddle-ipu report …", Run(exit_code=1)),
