@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +72,18 @@ def part_starts(
 def zeros(
     weights: Mapping[str, ir.Value], optimizer: PaddleOptimizer | None
 ) -> Callable[[str], Array]:
-    """Zeros for every weight, which take no memory as long as nobody touches them."""
-    return lambda name: np.zeros(
-        dialect.dims_of(weights[name]), device_dtype(dialect.dtype_name(weights[name]))
+    """Zeros for every weight, views of one block that nobody writes to.
+
+    They take the memory of the largest at most, and where the system hands out zeros when they are
+    read, none.
+    """
+    kinds = {name: np.dtype(device_dtype(dialect.dtype_name(v))) for name, v in weights.items()}
+    sizes = {
+        name: math.prod(dialect.dims_of(value)) * kinds[name].itemsize
+        for name, value in weights.items()
+    }
+    block = np.zeros(max(sizes.values(), default=0), np.uint8)
+    block.flags.writeable = False
+    return lambda name: (
+        block[: sizes[name]].view(kinds[name]).reshape(dialect.dims_of(weights[name]))
     )

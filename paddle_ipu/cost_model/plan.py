@@ -32,7 +32,8 @@ _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
 _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The first IPU's share of the time of the others, where its memory is too small for more."""
 _CROSSING = (math.inf, 1.5)
-"""How many times the fewest bytes a cut crosses at most, where stashes are too large for more."""
+"""How many times the fewest bytes a cut crosses at most; fewer for long pipelines, whose stages
+stash them."""
 _MOST_IPUS, _MORE_IPUS = 16, 8
 """IPUs of a replica at most; where weights take more than half of those, times what they take."""
 _OFF = 0.03
@@ -42,7 +43,7 @@ TIE = 0.01
 SURE = 0.9
 """Share of the fullest tile below which it does not matter how much of it is free: it fits, too,
 where ``tile_imbalance`` is at the end of what is believed of it."""
-MOST = 200
+MOST = 400
 """Candidates that are tried at most."""
 PLANNED = (
     *("ipus", "replicas", "accumulation", "batches_per_step", "recomputation"),
@@ -319,7 +320,7 @@ def _pipelines(
             shares = _FIRST if ipus > 2 else _FIRST[:1]
             splits = [
                 balanced(program, ipus, pricing, again, first, crossing)
-                for crossing in _CROSSING
+                for crossing in (_CROSSING if ipus > _MOST_IPUS else _CROSSING[:1])
                 for first in shares
             ]
             cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))

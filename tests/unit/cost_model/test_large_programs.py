@@ -82,3 +82,11 @@ def test_micro_batches_larger_than_one_that_does_not_fit_are_not_tried() -> None
     found = plan(chain(4, 1, 1024, training=False), machine)
     assert found.closest is not None and found.closest.prediction.program.rows == 1
     assert found.too_large < 14, "the planner has as many micro-batches, for one and more IPUs"
+
+
+@pytest.mark.parametrize("ipus", range(2, 9))
+def test_as_many_ipus_work_as_there_are(ipus: int) -> None:
+    """Five parts of eight equal layers are no faster than four of two, but are smaller."""
+    cuts = balanced(chain(8, 8, 512, training=False), ipus, GC200, False)
+    assert cuts is not None
+    assert cuts.ipus == tuple(range(ipus)) and list(cuts.starts) == sorted({*cuts.starts})

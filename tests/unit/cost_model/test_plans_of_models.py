@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import paddle
 import pytest
 
 import paddle_ipu
 from paddle_ipu.cli.main import main
+from paddle_ipu.compiler.average_sharding import zeros
+from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import InvalidProgramError, OptionError
+from paddle_ipu.frontend import programs
 from paddle_ipu.zoo.models import MODELS
 
 FEW = ["plan", "--machine", "pod4", "--candidates", "6", "--sequence", "32"]
@@ -122,3 +129,38 @@ def test_in_python_a_model_stands_alone() -> None:
         paddle_ipu.plan(model="gpt3")
     with pytest.raises(InvalidProgramError, match="plan takes a paddle.static.Program or the path"):
         paddle_ipu.plan()
+
+
+def test_weights_share_the_memory_of_the_largest(static_mode: None) -> None:
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program, paddle.static.Program()):
+        x = paddle.static.data("x", [2, 8], "float32")
+        paddle.nn.Linear(16, 4)(paddle.nn.Linear(8, 16)(x))
+    graph = programs.read(program)
+    weights = {
+        str(value.name): value for value in graph.inputs if value.meta[dialect.ROLE] != dialect.FEED
+    }
+    array_of = zeros(weights, None)
+    arrays = [array_of(name) for name in weights]
+    assert sorted(array.shape for array in arrays) == [(4,), (8, 16), (16,), (16, 4)]
+    for array in arrays:
+        assert array.dtype == np.float32 and array.flags.c_contiguous and not array.any()
+        assert np.shares_memory(array, arrays[0])
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1.0
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="has no resource")
+def test_a_model_of_billions_is_planned_in_2_gb(run_python: Callable[..., Any]) -> None:
+    """Its weights in half would be 13.4 GB."""
+    words = "plan --machine pod64 --fp16 --inference --sequence 512 --model llama-7b"
+    done = run_python(
+        "import resource\n"
+        "from paddle_ipu.cli.main import main\n"
+        f"assert main({words.split()}) == 0\n"
+        'print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n'
+    )
+    (peak,) = (line.split()[1] for line in done.stdout.splitlines() if line.startswith("PEAK"))
+    # macOS counts bytes.
+    assert int(peak) * (1 if sys.platform == "darwin" else 1024) < 2e9
