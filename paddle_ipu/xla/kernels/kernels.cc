@@ -200,6 +200,9 @@ ffi::Error run_rounding(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::Buf
   if (kernels == nullptr) {
     return ffi::Error::InvalidArgument("stochastic rounding: vectors that this processor does not have");
   }
+  if (spec.dropped != 13 && spec.dropped != 16) {
+    return ffi::Error::InvalidArgument("stochastic rounding: neither float16 nor bfloat16");
+  }
   const int64_t count = static_cast<int64_t>(x.element_count()), sites = static_cast<int64_t>(words.element_count()) / 2;
   if (sites < 1 || words.element_count() % 2 != 0 || count % sites != 0 || result->element_count() != x.element_count()) {
     return ffi::Error::InvalidArgument("stochastic rounding: arrays that do not fit each other");

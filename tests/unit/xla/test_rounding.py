@@ -101,6 +101,7 @@ def test_without_the_kernel_programs_draw_the_same(monkeypatch: pytest.MonkeyPat
     ("spec", "words", "message"),
     [
         ((13, 1, 0), 2, "vectors that this processor does not have"),
+        ((14, 1, None), 2, "neither float16 nor bfloat16"),
         ((13, 1, None), 3, "arrays that do not fit each other"),
         ((13, 1, None), 0, "arrays that do not fit each other"),
         ((13, 1, None), 8, "arrays that do not fit each other"),
