@@ -1,10 +1,18 @@
-"""Tables of a page: without scripts plain ones, with them sorted by their heads and searched."""
+"""Tables of a page: without scripts plain ones, with them sorted by their heads and searched.
+
+A browser takes longer over a table of a thousand rows than over the whole rest of the page. So
+what is long is written within ``<noscript>``: where scripts run, that is a text, which
+``parts/tables.js`` makes rows of when they are looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+
+_AT_ONCE = 30
+"""A table of more rows is written within ``<noscript>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +66,14 @@ def table(
     heads = "".join(map(_head, columns))
     said = f"<caption>{escape(caption)}</caption>" if caption else ""
     identity = f' id="{key}"' if key else ""
-    body = "\n".join(rows)
-    return (
-        f'<div class="scroll"><table{identity}>{said}<thead><tr>{heads}</tr></thead><tbody>\n'
-        f"{body}\n</tbody></table></div>\n"
+    written = list(rows)
+    body = "\n".join(written)
+    whole = (
+        f"<table{identity}>{said}<thead><tr>{heads}</tr></thead><tbody>\n{body}\n</tbody></table>"
     )
+    if len(written) > _AT_ONCE:
+        whole = f"<noscript>{whole}</noscript>"
+    return f'<div class="scroll">{whole}</div>\n'
 
 
 def _head(column: Column) -> str:

@@ -1,5 +1,6 @@
 // Elements, numbers and the controls that every view shares. Text from the program only ever
-// becomes a text node or an attribute's value: nothing here parses HTML.
+// becomes a text node or an attribute's value. HTML is parsed in tables.js alone, and it is the page's
+// own.
 
 const SVG = "http://www.w3.org/2000/svg";
 

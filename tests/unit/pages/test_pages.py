@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from paddle_ipu.verification.ranges import ScaleRow, ValueRange
 from tests.unit.cost_model.programs import chain
 from tests.unit.pages.browser import (
     CONTRAST,
-    browser,
     focus,
     in_colours,
     in_width,
@@ -79,12 +77,6 @@ def contents() -> ReportContents:
         history=[StepRow(1.0, 1.0, 1.0, 0.1), StepRow(math.inf, math.nan, 2.0, 0.2)],
         scales=[ScaleRow(1.0, 0.0, 0.1, 0.2), ScaleRow(256.0, 0.1, 0.0, 0.0)],
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -216,10 +208,43 @@ def test_text_can_be_read_in_both_colours(page: Any, scheme: str) -> None:
     assert page.execute_script(CONTRAST) == []
 
 
-def test_without_scripts_every_row_is_there(address: str) -> None:
+def test_without_scripts_every_row_is_there(driver: Any, address: str) -> None:
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get(address)
+        found = "document.querySelectorAll('#operators tbody tr').length"
+        rows = driver.execute_cdp_cmd("Runtime.evaluate", {"expression": found})
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert rows["result"]["value"] == OPERATORS
     html = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
     assert html.count("/home/a/b/model.py:") == OPERATORS + 1, "each as a title, and the finding"
     assert " hidden" not in html.split("<main>")[1].split("<footer>")[0]
+
+
+def test_of_many_rows_the_first_are_drawn_and_all_are_sorted_and_found(
+    driver: Any, tmp_path: Path
+) -> None:
+    report, many = contents(), 1600
+    first = report.operators[0]
+    operators = [
+        replace(first, number=n, result=compared(EVIL if n == 999 else f"x{n}", drift=n))
+        for n in range(many)
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(verification_page(replace(report, operators=operators)), encoding="utf-8")
+    driver.get(path.as_uri())
+    assert driver.execute_script("return document.querySelectorAll('*').length") < 6000
+    assert text(driver, "#operators [role=status]") == "30 of 1,600 rows"
+    press_head(driver, "drift")
+    assert shown(driver, 0) == [str(many - 1 - n) for n in range(30)]
+    driver.find_element("css selector", "#operators input[type=search]").send_keys(EVIL)
+    assert shown(driver, 0) == ["999"] and shown(driver, 3) == [EVIL]
+    assert driver.execute_script("return window.hacked") is None
+    assert driver.get_log("browser") == []
+    with in_width(driver, 320):
+        assert overflowing(driver) == []
+    assert driver.execute_script(CONTRAST) == []
 
 
 @pytest.fixture(scope="module")
