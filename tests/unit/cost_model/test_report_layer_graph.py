@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from paddle_ipu.cost_model.report.contents import Report, make_report
 from paddle_ipu.cost_model.report.directory import page_of
 from paddle_ipu.dialect.node_origin import NodeOrigin
 from tests.unit.cost_model.programs import chain
-from tests.unit.pages.browser import browser, focus, in_colours, keys, needs_browser, text
+from tests.unit.pages.browser import focus, in_colours, keys, needs_browser, text
 from tests.unit.pages.layer_graph import BOX_CONTRASTS, boxes, chosen, press
 
 ROWS, WIDTH, BLOCKS = 8, 64, 4
@@ -69,16 +68,15 @@ def test_a_program_that_names_no_layer_has_no_graph() -> None:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        found.page = tmp_path_factory.mktemp("page") / "report.html"
-        found.page.write_text(page_of(layered()), encoding="utf-8")
-        yield found
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page_of(layered()), encoding="utf-8")
+    return path.as_uri()
 
 
 @pytest.fixture
-def page(driver: Any) -> Any:
-    driver.get(driver.page.as_uri())
+def page(driver: Any, address: str) -> Any:
+    driver.get(address)
     return driver
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from paddle_ipu.dialect.node_origin import NodeOrigin
 from tests.unit.cost_model.programs import chain
 from tests.unit.pages.browser import (
     CONTRAST,
-    browser,
     focus,
     in_colours,
     in_width,
@@ -47,12 +45,6 @@ SECTIONS = (
     "summary", "insights", "memory", "liveness", "timeline", "roofline", "operators", "measured",
     "sources",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
-selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 needs_browser = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="no Chromium with its chromedriver is installed"
+    not (CHROMIUM and DRIVER and find_spec("selenium")),
+    reason="Chromium, its chromedriver and selenium are not all installed",
 )
 
 FLAGS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from paddle_ipu.verification.layer_graph import graph_data
 from paddle_ipu.verification.page import page as verification_page
 from tests.unit.pages.browser import (
     CONTRAST,
-    browser,
     focus,
     in_colours,
     in_width,
@@ -153,16 +152,15 @@ def test_the_origin_of_what_is_not_finite_is_marked() -> None:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        found.page = tmp_path_factory.mktemp("page") / "verify.html"
-        found.page.write_text(verification_page(contents()), encoding="utf-8")
-        yield found
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "verify.html"
+    path.write_text(verification_page(contents()), encoding="utf-8")
+    return path.as_uri()
 
 
 @pytest.fixture
-def page(driver: Any) -> Any:
-    driver.get(driver.page.as_uri())
+def page(driver: Any, address: str) -> Any:
+    driver.get(address)
     return driver
 
 
