@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -64,6 +65,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # One that is enabled does not take the signals again.
         faulthandler.disable()
         faulthandler.enable(session.config.stash[_STDERR])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Collects garbage once and for all.
+
+    JAX's caches are millions of objects after thousands of tests. pytest and Python would look
+    through all of them again; xdist gives its workers five seconds for that, then interrupts them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 _SCOPES: deque[Any] = deque()
