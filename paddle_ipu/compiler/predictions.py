@@ -150,8 +150,9 @@ def smallest_pod(
         take ``smallest`` and ``following``.
 
     Raises:
-        ModelFileError, NotSupported, InvalidProgramError, OptionError, FeedError, FetchError,
-            popart_exception: as ``plan`` does; or there are no Pods of the machine's IPUs.
+        ModelFileError: the saved model is missing or damaged.
+        NotSupported, InvalidProgramError, OptionError, FeedError, FetchError, popart_exception: as
+            ``plan`` does; or there are no Pods of the machine's IPUs.
     """
     _check_numbers("smallest_pod", sequence=sequence, batch=batch, candidates=candidates)
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
