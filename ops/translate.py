@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.annotations import CHECKPOINT
 from paddle_ipu.errors import (
     InvalidProgramError,
     LoweringError,
@@ -211,7 +212,7 @@ def translate(
                     _placed(context.builder, node, place),
                     _naming_operator(node, popart_exception),
                 ):
-                    outputs = results(context, custom)
+                    outputs = _checkpointed(context, results(context, custom))
             except Exception as error:
                 if refused is None:
                     raise
@@ -254,6 +255,16 @@ def translate(
         if tensor_id not in inputs:
             builder.addOutputTensor(tensor_id)
     return result
+
+
+def _checkpointed(context: TranslationContext, outputs: Results) -> Results:
+    """An operator's results, kept for backward where the program says so."""
+    if isinstance(outputs, np.ndarray) or not dialect.attribute(context.node, CHECKPOINT, 0):
+        return outputs
+    results = [outputs] if isinstance(outputs, str) else outputs
+    kept = [None if r is None else str(context.builder.checkpointOutput([r])[0]) for r in results]
+    context.record_origin([tensor for tensor in kept if tensor is not None])
+    return kept
 
 
 def _placeholder_inputs(
@@ -361,7 +372,7 @@ _KINDS = {
 }  # fmt: skip
 _MATMULS = frozenset({"matmul", "bmm"})
 _OWN_ATTRIBUTES = frozenset(
-    {"ipu_index", "ipu_stage", "op_role", "input_segments", "output_segments"}
+    {"ipu_index", "ipu_stage", CHECKPOINT, "op_role", "input_segments", "output_segments"}
 )
 
 

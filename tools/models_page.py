@@ -48,6 +48,8 @@ that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or 
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
 - Images are bytes, which the IPU makes numbers. ViT and ResNet read 224 x 224 pixels.
+- What a transformer's layer gives is kept for backward where a plan computes activations again
+  (`recompute_checkpoint`, [training.md](training.md#memory)).
 - Programs are cut between operators, and no operator is divided between IPUs: what needs that, as
   the training of LLaMA-7B with its optimizer, fits no Pod.
 """

@@ -91,10 +91,14 @@ POPART_DTYPES: Mapping[str, str] = {
 _NAMES = {onnx: paddle for paddle, onnx in DTYPES.items()}
 _LIBRARY = re.compile(
     r"[/\\](site|dist)-packages[/\\](paddle|decorator)[/\\]|[/\\]decorator\.py$|^<decorator-gen"
+    # What starts a program: python -m.
+    r"|^<frozen "
     # What cpp_extension.load writes for custom operators: folder/name/name_<thread>.py.
     r"|[/\\](?P<extension>\w+)[/\\](?P=extension)_\d+\.py$"
 )
 _OWN = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
+_NETWORKS = re.compile(rf"{re.escape(_OWN)}zoo[/\\](?!layer_builder\.py$)")
+"""Files of this package that a user could have written."""
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
@@ -193,7 +197,7 @@ def source_line(callstack: Sequence[str]) -> str:
 
     The user's call is the innermost frame outside Paddle's own package, ``decorator``, which
     Paddle wraps its functions with, what it writes to call custom operators, and this package,
-    which wraps functions too.
+    which wraps functions too; the networks of its zoo stand for a user's.
     """
     frame = ""
     for line in callstack:
@@ -204,7 +208,9 @@ def source_line(callstack: Sequence[str]) -> str:
 
 
 def _is_library(file: str) -> bool:
-    if file.startswith(_OWN) or _LIBRARY.search(file) is not None:
+    if file.startswith(_OWN):
+        return _NETWORKS.match(file) is None
+    if _LIBRARY.search(file) is not None:
         return True
     # Paddle may lie elsewhere: in a source tree, or in a folder of PYTHONPATH.
     paddle = getattr(sys.modules.get("paddle"), "__file__", None)

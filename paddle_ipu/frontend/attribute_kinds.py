@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from paddle_ipu.dialect import dialect
+from paddle_ipu.dialect.annotations import CHECKPOINT
 from paddle_ipu.frontend.vocabulary import table
 from paddle_ipu.frontend.vocabulary.row import Attribute
 
@@ -34,7 +35,7 @@ _PADDLES_KINDS: Mapping[int, str] = {
 }  # fmt: skip
 """``AttrType`` of framework.proto -> the kind in the dialect."""
 
-_OF_ALL: Mapping[str, str] = {"ipu_index": _NUMBER, "ipu_stage": _NUMBER}
+_OF_ALL: Mapping[str, str] = {"ipu_index": _NUMBER, "ipu_stage": _NUMBER, CHECKPOINT: _NUMBER}
 
 _OF_CONSTANTS: Mapping[str, Mapping[str, str]] = {
     "full": {"shape": _NUMBERS, "value": _NUMBER, "dtype": _TEXT},

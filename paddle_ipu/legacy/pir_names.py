@@ -122,8 +122,8 @@ PIR_NAMES: tuple[PirName, ...] = (
             "attr": "an attribute's value; `/` for `op_namescope`, since PIR keeps no name scopes; "
             "ValueError where there is none",
             "_set_attr": "sets an attribute the operator has (not a float one), or `ipu_index`, "
-            "`ipu_stage`, `__available_memory`, `serialize_factor`, `serialize_mode`; "
-            "ValueError for others",
+            "`ipu_stage`, `__available_memory`, `serialize_factor`, `serialize_mode`, "
+            "`recompute_checkpoint`; ValueError for others",
             "all_attrs": "dict of all attributes",
             "attr_names": "names of all attributes",
             "input_names": "names of the operands, PIR's: `x`, `y`",

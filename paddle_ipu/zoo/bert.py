@@ -83,7 +83,7 @@ class Bert:
             x = builder.layer_norm(x, f"{name}.attention.norm", _EPSILON)
             wide = feed_forward(builder, x, f"{name}.feed_forward", 4 * self.hidden)
             x = x + builder.dropout(wide, self.dropout)
-            x = builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON)
+            x = builder.checkpoint(builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON))
         return x
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from paddle_ipu.zoo.decoding import next_token
 from paddle_ipu.zoo.layer_builder import LayerBuilder
-from paddle_ipu.zoo.transformer import attention, feed_forward
+from paddle_ipu.zoo.transformer import attention, feed_forward, pre_norm_layers
 
 if TYPE_CHECKING:
     from paddle import Tensor
@@ -44,16 +44,14 @@ class Gpt2:
         positions = builder.parameter("embeddings.position", [self.most, self.hidden])
         x = builder.embedding(builder.feed("tokens", [size], "int32"), words) + positions[:size]
         x = builder.dropout(builder.reshape(x, [-1, self.hidden]), self.dropout)
-        for layer in range(self.layers):
-            name = f"decoder.{layer}"
-            normed = builder.layer_norm(x, f"{name}.attention.norm", _EPSILON)
-            attended = attention(
-                builder, normed, f"{name}.attention", heads=self.heads, tokens=size,
-                mask=builder.hidden_after(size), dropout=self.dropout,
-            )  # fmt: skip
-            x = x + builder.dropout(attended, self.dropout)
-            normed = builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON)
-            wide = feed_forward(builder, normed, f"{name}.feed_forward", 4 * self.hidden)
-            x = x + builder.dropout(wide, self.dropout)
+        x = pre_norm_layers(
+            builder, x, "decoder", self.layers, dropout=self.dropout,
+            norm=lambda x, name: builder.layer_norm(x, name, _EPSILON),
+            attended=lambda x, name: attention(
+                builder, x, name, heads=self.heads, tokens=size, mask=builder.hidden_after(size),
+                dropout=self.dropout,
+            ),
+            fed_forward=lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+        )  # fmt: skip
         x = builder.layer_norm(x, "norm", _EPSILON)
         return next_token(builder, x, size, lambda y: builder.matmul(y, words, transpose_y=True))

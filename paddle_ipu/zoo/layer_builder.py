@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paddle_ipu.dialect.annotations import CHECKPOINT
+
 if TYPE_CHECKING:
     from paddle import Tensor
 
@@ -112,6 +114,15 @@ class LayerBuilder:
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """Tensors one behind the other along an axis."""
         return self._paddle.concat(list(tensors), axis=axis)
+
+    def checkpoint(self, x: Tensor) -> Tensor:
+        """x, which is kept for backward where what lies between such tensors is computed again."""
+        if self.training:
+            # A Value of PIR has its operator, as a Variable has.
+            made = x.get_defining_op() if hasattr(x, "get_defining_op") else x.op
+            mark = getattr(made, "set_int_attr", None) or made._set_attr
+            mark(CHECKPOINT, 1)
+        return x
 
     def tanh(self, x: Tensor) -> Tensor:
         """The hyperbolic tangent."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from paddle_ipu.zoo.decoding import next_token
 from paddle_ipu.zoo.layer_builder import LayerBuilder
-from paddle_ipu.zoo.transformer import attention
+from paddle_ipu.zoo.transformer import attention, pre_norm_layers
 
 if TYPE_CHECKING:
     from paddle import Tensor
@@ -45,16 +45,16 @@ class Llama:
         x = builder.embedding(builder.feed("tokens", [size], "int32"), words)
         x = builder.reshape(x, [-1, self.hidden])
         width = self.hidden // self.heads
-        for layer in range(self.layers):
-            name = f"decoder.{layer}"
-            normed = builder.rms_norm(x, f"{name}.attention.norm", _EPSILON)
-            x = x + attention(
-                builder, normed, f"{name}.attention", heads=self.heads, tokens=size, bias=False,
+        x = pre_norm_layers(
+            builder, x, "decoder", self.layers,
+            norm=lambda x, name: builder.rms_norm(x, name, _EPSILON),
+            attended=lambda x, name: attention(
+                builder, x, name, heads=self.heads, tokens=size, bias=False,
                 mask=builder.hidden_after(size),
                 rotary=builder.rotary_angles(size, width, self.rotary_base),
-            )  # fmt: skip
-            normed = builder.rms_norm(x, f"{name}.feed_forward.norm", _EPSILON)
-            x = x + self._feed_forward(builder, normed, f"{name}.feed_forward")
+            ),
+            fed_forward=lambda x, name: self._feed_forward(builder, x, name),
+        )  # fmt: skip
         x = builder.rms_norm(x, "norm", _EPSILON)
         return next_token(
             builder, x, size, lambda y: builder.linear(y, "output", self.vocabulary, bias=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from paddle_ipu.zoo.layer_builder import LayerBuilder
@@ -47,6 +48,34 @@ def attention(
     shares = builder.dropout(builder.softmax(scores), dropout)
     mixed = builder.transpose(builder.matmul(shares, value), [0, 2, 1, 3])
     return builder.linear(builder.reshape(mixed, [-1, hidden]), f"{name}.output", hidden, bias)
+
+
+def pre_norm_layers(
+    builder: LayerBuilder,
+    x: Tensor,
+    name: str,
+    layers: int,
+    *,
+    norm: Callable[[Tensor, str], Tensor],
+    attended: Callable[[Tensor, str], Tensor],
+    fed_forward: Callable[[Tensor, str], Tensor],
+    dropout: float = 0.0,
+) -> Tensor:
+    """Layers that add to x ``[n, hidden]`` what attention makes of its norm, and feed-forward.
+
+    Args:
+        name: of all layers; a part's is ``name.number.part``.
+        norm: of x, by its name.
+        attended: attention of a norm, by its name.
+        fed_forward: likewise.
+        dropout: share of what is added that is left out.
+    """
+    for layer in range(layers):
+        for part, act in (("attention", attended), ("feed_forward", fed_forward)):
+            inner = f"{name}.{layer}.{part}"
+            x = x + builder.dropout(act(norm(x, f"{inner}.norm"), inner), dropout)
+        x = builder.checkpoint(x)
+    return x
 
 
 def feed_forward(builder: LayerBuilder, x: Tensor, name: str, inner: int) -> Tensor:

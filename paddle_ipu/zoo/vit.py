@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from paddle_ipu.zoo.layer_builder import LayerBuilder
-from paddle_ipu.zoo.transformer import attention, feed_forward
+from paddle_ipu.zoo.transformer import attention, feed_forward, pre_norm_layers
 
 if TYPE_CHECKING:
     from paddle import Tensor
@@ -53,16 +53,12 @@ class Vit:
             "embeddings.position", [tokens, self.hidden]
         )
         x = builder.dropout(builder.reshape(x, [-1, self.hidden]), self.dropout)
-        for layer in range(self.layers):
-            name = f"encoder.{layer}"
-            normed = builder.layer_norm(x, f"{name}.attention.norm", _EPSILON)
-            attended = attention(
-                builder, normed, f"{name}.attention", heads=self.heads, tokens=tokens
-            )
-            x = x + builder.dropout(attended, self.dropout)
-            normed = builder.layer_norm(x, f"{name}.feed_forward.norm", _EPSILON)
-            wide = feed_forward(builder, normed, f"{name}.feed_forward", 4 * self.hidden)
-            x = x + builder.dropout(wide, self.dropout)
+        x = pre_norm_layers(
+            builder, x, "encoder", self.layers, dropout=self.dropout,
+            norm=lambda x, name: builder.layer_norm(x, name, _EPSILON),
+            attended=lambda x, name: attention(builder, x, name, heads=self.heads, tokens=tokens),
+            fed_forward=lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+        )  # fmt: skip
         first = builder.reshape(x, [-1, tokens, self.hidden])[:, 0]
         first = builder.layer_norm(first, "norm", _EPSILON)
         logits = builder.linear(first, "classifier", self.classes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+import paddle_ipu
 from paddle_ipu.dialect import dialect
 
 
@@ -99,3 +101,22 @@ def test_a_node_is_described_by_the_users_line() -> None:
         '  File "/lib/site-packages/paddle/tensor/ops.py", line 900, in tanh',
     )
     assert dialect.describe(node) == "tanh at /home/me/train.py:12"
+
+
+def test_what_started_python_is_no_users_line() -> None:
+    stack = (
+        '  File "/home/me/train.py", line 12, in <module>',
+        '  File "<frozen runpy>", line 88, in _run_code',
+    )
+    assert dialect.source_line(stack) == "/home/me/train.py:12"
+    assert dialect.source_line(stack[1:]) == ""
+
+
+def test_a_network_of_the_zoo_stands_for_a_users() -> None:
+    zoo = Path(paddle_ipu.__file__).with_name("zoo")
+    stack = [
+        '  File "<frozen runpy>", line 88, in _run_code',
+        f'  File "{zoo / "gpt2.py"}", line 51, in build',
+        f'  File "{zoo / "layer_builder.py"}", line 12, in linear',
+    ]
+    assert dialect.source_line(stack) == f"{zoo / 'gpt2.py'}:51"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import paddle
 import pytest
 
+from paddle_ipu.compiler.predicted_program import predicted_program
 from paddle_ipu.errors import OptionError
 from paddle_ipu.zoo.bert import Bert, masked_words
 from paddle_ipu.zoo.gpt2 import Gpt2
@@ -87,6 +89,36 @@ def ran(
             program, feed={name: feed[name] for name in names}, fetch_list=[result]
         )
     return np.asarray(found)
+
+
+@pytest.mark.parametrize(("network", "layers"), [(BERT, 2), (GPT2, 2), (LLAMA, 2), (VIT, 2)])
+def test_a_layers_end_is_kept_where_the_rest_is_computed_again(
+    network: Network, layers: int, static_mode: None
+) -> None:
+    strategy = paddle.static.IpuStrategy()
+    for training in (True, False):
+        program, result, feeds = built(network, training, network.size)
+        strategy.set_graph_config(is_training=training, micro_batch_size=2)
+        with paddle.static.program_guard(program):
+            if training:
+                paddle.optimizer.SGD(0.1).minimize(result)
+        found = predicted_program(program, strategy, feeds, [result])
+        kept = [op for op in found.operators if op.checkpoint]
+        assert len(kept) == (layers if training else 0)
+        assert all(op.outputs[0].dims[-1] == 8 for op in kept)
+
+
+def test_operators_name_the_line_of_the_network(static_mode: None) -> None:
+    program, result, feeds = built(GPT2, False, 16)
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False, micro_batch_size=2)
+    found = predicted_program(program, strategy, feeds, [result])
+    products = [op.origin for op in found.operators if op.op_type == "MatMul"]
+    assert {Path(each.source.rpartition(":")[0]).name for each in products} == {
+        "transformer.py",
+        "gpt2.py",
+    }
+    assert "decoder.1.feed_forward.outer" in {each.layer for each in products}
 
 
 def zeros(name: str, shape: list[int]) -> np.ndarray[Any, Any]:
