@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -33,4 +34,5 @@ def number(
 
 
 positive = number(int, 1, "a whole number from 1 on")
+above_zero = number(float, sys.float_info.min, "a number above 0")
 not_negative = number(int, 0, "a whole number from 0 on")

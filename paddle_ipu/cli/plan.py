@@ -7,7 +7,7 @@ import contextlib
 import sys
 
 from paddle_ipu.cli.json_output import add_json, print_json
-from paddle_ipu.cli.numbers import number, positive
+from paddle_ipu.cli.numbers import above_zero, positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.cli.targets import WRONG_ARGUMENTS
 from paddle_ipu.cli.zoo import add_model, model_target, print_models
@@ -15,8 +15,6 @@ from paddle_ipu.compiler.prediction_target import PredictionTarget
 from paddle_ipu.compiler.predictions import plan_of, pod_plans_of
 from paddle_ipu.cost_model.plan import MOST
 from paddle_ipu.errors import OptionError
-
-_rate = number(float, sys.float_info.min, "rows a second, a number above 0")
 
 NAME = "plan"
 SUMMARY = "propose a strategy that fits an IPU machine and is fast on it"
@@ -58,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"strategies to try at most (default {MOST})",
     )  # fmt: skip
     add(
-        "--rate", type=_rate, metavar="ROWS",
+        "--rate", type=above_zero, metavar="ROWS",
         help="find the smallest Pod for so many rows a second, and what the next size gives; "
         "--machine says of which IPUs, as bow-pod4",
     )  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from paddle_ipu.cli.compared import print_comparison
-from paddle_ipu.cli.numbers import number, positive
+from paddle_ipu.cli.numbers import above_zero, positive
 from paddle_ipu.cli.predicted import add_predicted_target, predicted_target
 from paddle_ipu.compiler.predictions import report_of
 from paddle_ipu.cost_model.report.contents import Report
@@ -69,8 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the script on until so many runs of its program were measured on this machine",
     )  # fmt: skip
     add(
-        "--requests-per-second", type=number(float, 0, "a number from 0 on"), default=0.0,
-        metavar="N",
+        "--requests-per-second", type=above_zero, metavar="N",
         help="say how long requests of one row wait that come at this rate; of inference programs",
     )  # fmt: skip
     add(

@@ -36,7 +36,7 @@ def report(
     ipu_strategy: paddle.static.IpuStrategy | None = None,
     machine: str = "",
     name: str = "",
-    requests_per_second: float = 0.0,
+    requests_per_second: float | None = None,
 ) -> PredictedReport:
     """Predicts memory and speed of a program on an IPU machine: will it fit, how fast, and why.
 
@@ -54,7 +54,7 @@ def report(
             describes. By default the strategy's, the environment's, or the smallest GC200 system.
         name: what the report calls the program.
         requests_per_second: of one row each, for which the report of an inference program says in
-            what times they are answered; 0 for none.
+            what times they are answered.
 
     Returns:
         The report: ``print`` it, browse ``report.save_html(path)``, or ask its attributes.
@@ -155,12 +155,17 @@ def smallest_pod(
             ``plan`` does; or there are no Pods of the machine's IPUs.
     """
     _check_numbers("smallest_pod", sequence=sequence, batch=batch, candidates=candidates)
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+    if not _is_rate(rate):
         raise OptionError(f"smallest_pod: rate is {rate!r}, expected rows a second, above 0.")
     program = (source, feed_list, fetch_list)
     with static_mode():
         target = _planned(program, model, sequence, ipu_strategy, machine, "smallest_pod")
         return pod_plans_of(target, rate, batch=batch, candidates=candidates)
+
+
+def _is_rate(given: object) -> bool:
+    """Whether it is a number above 0; infinity is none."""
+    return isinstance(given, (int, float)) and given is not True and 0 < given < math.inf
 
 
 def _check_numbers(caller: str, **given: object) -> None:
@@ -209,18 +214,18 @@ def _planned(
 
 
 def report_of(
-    target: PredictionTarget, name: str = "", requests_per_second: float = 0.0
+    target: PredictionTarget, name: str = "", requests_per_second: float | None = None
 ) -> PredictedReport:
     """The report about a target, which is called `name`.
 
     Raises:
         OptionError: a rate of requests that is none, or one to a training program.
     """
-    if not 0.0 <= requests_per_second < math.inf:
+    if requests_per_second is not None and not _is_rate(requests_per_second):
         raise OptionError(
-            f"requests_per_second is {requests_per_second!r}, expected a number from 0 on."
+            f"requests_per_second is {requests_per_second!r}, expected requests a second, above 0."
         )
-    if requests_per_second and target.program.settings.training:
+    if requests_per_second is not None and target.program.settings.training:
         raise OptionError(
             "requests_per_second is of a program that answers requests, but this one trains: "
             "report a saved model, or a program whose strategy has is_training=False."

@@ -54,12 +54,12 @@ def make_report(
     name: str = "",
     measured: Mapping[str, Any] | None = None,
     measured_trace: MeasuredTrace | None = None,
-    requests: float = 0.0,
+    requests: float | None = None,
 ) -> Report:
     """Predicts a program, and what changes to its strategy would do.
 
     Args:
-        requests: of one row, a second, that an inference program answers; 0 for no such question.
+        requests: of one row, a second, that an inference program answers; None for none.
     """
     pricing = Pricing(machine.processor)
     lives = livenesses(program)
@@ -75,5 +75,5 @@ def make_report(
         rate_interval(prediction, lives),
         measured,
         measured_trace,
-        serving(requests, prediction.cycles.seconds, program.samples) if requests else None,
+        None if requests is None else serving(requests, prediction.cycles.seconds, program.samples),
     )

@@ -119,7 +119,7 @@ def test_a_machine_of_which_there_are_no_pods(capsys: pytest.CaptureFixture[str]
 def test_no_rate_at_all(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["plan", f"--rate={rate}", MODEL])
-    told = f"--rate: got '{rate}', expected rows a second, a number above 0"
+    told = f"--rate: got '{rate}', expected a number above 0"
     assert told in capsys.readouterr().err
 
 

@@ -328,9 +328,13 @@ def test_requests_are_answered_by_inference(
     assert capsys.readouterr().out == f"{paddle_ipu.report(MODEL, requests_per_second=100)}\n"
     with pytest.raises(OptionError, match="answers requests, but this one trains: report a saved"):
         _report(trained, requests_per_second=100)
-    for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(OptionError, match=f"requests_per_second is {wrong}, expected a number"):
+    for wrong in (0, -1.0, float("nan"), float("inf"), True):
+        said = f"requests_per_second is {wrong}, expected requests a second, above 0"
+        with pytest.raises(OptionError, match=said):
             paddle_ipu.report(MODEL, requests_per_second=wrong)
+    with pytest.raises(SystemExit):
+        main(["report", "--requests-per-second", "0", MODEL])
+    assert "got '0', expected a number above 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("option", "got"), [("batch", -1), ("candidates", 0), ("batch", 1.5)])
