@@ -90,8 +90,9 @@ function memoryMap(report, width, readout) {
   return chart;
 }
 
-const NO_TILES = "A map of single tiles would show nothing that is known: the prediction spreads "
-  + "every tensor over all tiles of its IPU, and takes the fullest one to hold ";
+const NO_TILES = "There is no map of single tiles: only Poplar decides, when it compiles for the "
+  + "hardware, which tile holds what. The prediction is of each IPU, with its tiles evenly filled; "
+  + "the fullest one is taken to hold ";
 
 function mapView(report, section) {
   const readout = h("p", { class: "readout" });
