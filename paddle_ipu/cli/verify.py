@@ -175,8 +175,8 @@ def verify_model(target: str, feed: str | None, options: VerifyOptions) -> Verif
     if missing:
         raise NotSupported(
             f"{listed(missing, 'feed', 'is missing', 'are missing')}: the model is fed "
-            f"{', '.join(map(repr, names))}. Give --feed a file that numpy.savez wrote, with an "
-            "array of that name for each."
+            f"{', '.join(map(repr, names))}. Write an array for each with "
+            f"numpy.savez('feed.npz', **{{{names[0]!r}: ...}}), and give --feed feed.npz."
         )
     return paddle_ipu.verify(
         program, {name: arrays[name] for name in names}, fetches, scope=scope,

@@ -62,6 +62,11 @@ class Comparison:
     noise: float = 0.0
 
     @property
+    def called(self) -> str:
+        """What a sentence calls it: a gradient by its weight, since Paddle 3 names no gradient."""
+        return self.what if self.what.startswith("gradient of ") else self.name
+
+    @property
     def share(self) -> float:
         """The largest error as a share of the tensor's large values: `max_abs` / `magnitude`.
 

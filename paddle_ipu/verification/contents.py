@@ -226,7 +226,7 @@ class ReportContents:
         beside = f"{self.other} after {self.steps} step(s), {self.tolerance}"
         alike = {
             "agrees": f"agrees with {beside}",
-            "rounding": f"ROUNDING only apart from {beside}",
+            "rounding": f"agrees, but for ROUNDING, with {beside}",
             "differs": f"DIFFERS from {beside}",
         }[self._likeness()]
         if not self.finite:
@@ -239,7 +239,7 @@ class ReportContents:
         fetched = [row for row in rounding if row in self.fetches]
         most = max(fetched or rounding, key=lambda row: row.drift)
         counts = self._counts(lambda row: row.rounding)
-        return f"{alike}: {counts}, drift {most.drift:.2g} in {most.name}"
+        return f"{alike}: {counts}, drift {most.drift:.2g} in {most.called}"
 
     def _counts(self, predicate: Callable[[Comparison], bool]) -> str:
         """How many rows of which section, in words."""
@@ -302,7 +302,7 @@ class ReportContents:
         """What counts as agreeing, in words."""
         if self.against == "cpu":
             return f"rtol={self.rtol:g}, atol={self.atol:g}"
-        return f"drift up to {self.max_drift:g}"
+        return f"max_drift={self.max_drift:g}"
 
     def _where(self, first: OperatorRow | Comparison) -> str:
         if isinstance(first, OperatorRow) and first in self.derivatives:

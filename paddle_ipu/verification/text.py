@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from paddle_ipu.verification.comparison import Comparison
 from paddle_ipu.verification.contents import (
@@ -19,19 +19,30 @@ from paddle_ipu.verification.ranges import ValueRange
 _HEADER = f"  {'':8} {'drift':>8} {'max abs':>8} {'of large':>8} {'largest':>8}"
 _IN_HALF = f" {'> half':>7} {'to 0':>7} {'subnorm':>7}"
 _GRADIENT = f" | {'drift':>8}{_IN_HALF}"
-_MORE = {DIVERGES: "diverge", FOLLOWS: "follow", ROUNDS: "differ by rounding", AGREES: "agree"}
+_NOT_FINITE, _DIFFERS, _OK = "NaN/inf", "DIFFERS", "ok"
+_MORE = {
+    _NOT_FINITE: "hold NaN or infinity",
+    _DIFFERS: "differ",
+    DIVERGES: "diverge",
+    FOLLOWS: "follow",
+    ROUNDS: "differ by rounding",
+    AGREES: "agree",
+    _OK: "agree",
+}
 
 
 def text(report: ReportContents, most: int | None) -> str:
-    """The whole report, with all its operators or the `most` that matter."""
+    """The report with all rows of each section, or the `most` that matter."""
     lines = [f"verify: {report.headline()}"]
     lines += [f"note: {note}" for note in report.notes]
     if report.history:
         lines += ["", *_history(report)]
     for title, rows in report.sections():
         if rows:
-            lines += ["", f"{title}:", f"{_HEADER}  name"]
-            lines += [f"{_line(_verdict(r), r)}  {r.name}  {r.what}" for r in rows]
+            shown = rows if most is None else _worst(rows, most)
+            left_out = _left_out(map(_verdict, rows), map(_verdict, shown))
+            lines += ["", f"{title}{left_out}:", f"{_HEADER}  name"]
+            lines += [f"{_line(_verdict(r), r)}  {r.name}  {r.what}" for r in shown]
     if report.operators:
         lines += ["", *_operators(report, most)]
     if report.derivatives:
@@ -60,7 +71,7 @@ def brief(report: ReportContents) -> str:
         # drift is large and means nothing: its size tells.
         lines.append(
             f"compared: {counts}; the largest drift is {most.drift:.1e}, in "
-            f"{most.what or most.name}, whose largest value is {most.magnitude:.1e}"
+            f"{most.called}, whose largest value is {most.magnitude:.1e}"
         )
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join([*lines, *map(str, report.findings)])
@@ -82,7 +93,8 @@ def _operators(report: ReportContents, most: int | None) -> list[str]:
     ranges = any(row.values is not None for row in rows)
     gradients = any(row.gradient_values is not None for row in rows)
     head = _HEADER + (_IN_HALF if ranges else "") + (_GRADIENT if gradients else "")
-    lines = [f"operators, in program order{_left_out(report.operators, rows)}:"]
+    left_out = _left_out((x.verdict for x in report.operators), (x.verdict for x in rows))
+    lines = [f"operators, in program order{left_out}:"]
     if gradients:
         lines.append(f"{'':{len(head) - len(_GRADIENT)}} | gradient")
     lines.append(f"{head}  result")
@@ -97,10 +109,10 @@ def _operators(report: ReportContents, most: int | None) -> list[str]:
     return lines
 
 
-def _left_out(rows: Sequence[OperatorRow], shown: Sequence[OperatorRow]) -> str:
-    """How many operators are not shown, by verdict."""
-    counts = Counter(row.verdict for row in rows)
-    counts.subtract(row.verdict for row in shown)
+def _left_out(verdicts: Iterable[str], shown: Iterable[str]) -> str:
+    """How many rows are not shown, by verdict."""
+    counts = Counter(verdicts)
+    counts.subtract(shown)
     parts = [
         f"{counts[verdict]} more {words}" for verdict, words in _MORE.items() if counts[verdict]
     ]
@@ -132,12 +144,22 @@ def notable(rows: Sequence[OperatorRow], most: int) -> list[OperatorRow]:
     return sorted(shown, key=lambda row: row.number)
 
 
+def _worst(rows: Sequence[Comparison], most: int) -> list[Comparison]:
+    """The rows that hold NaN or infinity, differ, or drift most; in their order."""
+
+    def weight(at: int) -> tuple[bool, bool, float]:
+        return bool(rows[at].not_finite), not rows[at].ok, rows[at].drift
+
+    shown = sorted(range(len(rows)), key=weight, reverse=True)[: max(most, 1)]
+    return [rows[at] for at in sorted(shown)]
+
+
 def _verdict(row: Comparison) -> str:
     if row.not_finite:
-        return "NaN/inf"
+        return _NOT_FINITE
     if row.rounding:
         return ROUNDS
-    return "ok" if row.ok else "DIFFERS"
+    return _OK if row.ok else _DIFFERS
 
 
 def _line(verdict: str, row: Comparison) -> str:

@@ -77,7 +77,7 @@ def headline(prediction: Prediction, interval: Interval | None = None) -> list[s
     lines = [
         f"{kind} on {machine.name}: {settings.ipus} IPU(s) of {processor.tiles} tiles at "
         f"{processor.clock / 1e9:.3g} GHz, {settings.replicas} replica(s); predicted, not measured",
-        f"throughput    {cycles.throughput:,.0f} rows/s; a run of {program.samples:,} rows takes "
+        f"throughput    {cycles.throughput:,.0f} rows/s; a run of {_rows(program.samples)} takes "
         f"{duration(cycles.seconds)}",
         f"utilisation   {cycles.utilisation:.1%} of the peak of the matrix units",
     ]
@@ -85,11 +85,15 @@ def headline(prediction: Prediction, interval: Interval | None = None) -> list[s
         between = f"{interval.low:,.0f} to {interval.high:,.0f} rows/s"
         lines.insert(2, f"80 % interval {between}, by what is assumed and left out")
     if cycles.latency:
-        lines.insert(2, f"latency       {duration(cycles.latency)} for {program.rows:,} row(s)")
+        lines.insert(2, f"latency       {duration(cycles.latency)} for {_rows(program.rows)}")
     if cycles.unpriced:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(cycles.unpriced.items()))
         lines.append(f"no cost row   {names}: priced by the bytes they read and write")
     return lines
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row" if number == 1 else f"{number:,} rows"
 
 
 def served(serving: Serving) -> str:
@@ -203,6 +207,9 @@ def _memory(prediction: Prediction) -> list[str]:
 
 def _operators(prediction: Prediction, most: int) -> list[str]:
     lines = ["operators that take longest (both directions, all IPUs)"]
-    for row in costliest_operators(prediction, most):
-        lines.append(f"  {row.share:>6.1%}  {row.count:>4} x {row.name:<20} {row.where}")
+    rows = costliest_operators(prediction, most)
+    width = max((len(row.name) for row in rows), default=0)
+    for row in rows:
+        line = f"  {row.share:>6.1%}  {row.count:>4} x {row.name:<{width}}  {row.where}"
+        lines.append(line.rstrip())
     return lines

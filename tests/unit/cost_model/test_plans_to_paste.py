@@ -177,4 +177,4 @@ def test_rows_that_a_model_contradicts(
     assert "paddle.static.data('x', [-1, 16]) and save the model again, or leave --rows out" in told
     assert main([command, prefix]) == 0
     text = capsys.readouterr().out
-    assert "for 8 row(s)" in text if command == "report" else "micro_batch_size=8," in text
+    assert "for 8 rows" in text if command == "report" else "micro_batch_size=8," in text

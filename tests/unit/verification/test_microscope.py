@@ -137,7 +137,7 @@ def test_half_drifts_a_little_and_the_table_says_where() -> None:
     assert len(gradients) == 8 and all(row.drift < 2.0**-8 for row in gradients)
     assert len(report.history) == 2
     text = str(report)
-    assert text.startswith("verify: agrees with itself as compiled after 2 step(s), drift up to")
+    assert text.startswith("verify: agrees with itself as compiled after 2 step(s), max_drift=")
 
 
 def test_an_activation_that_overflows_half_is_named() -> None:

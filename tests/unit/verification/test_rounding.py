@@ -136,7 +136,7 @@ def test_long_sums_and_cancellation_are_rounding() -> None:
     report = build(network, (8, 50000)).verify()
     assert report.verdict == "rounding"
     assert report.headline().startswith(
-        "ROUNDING only apart from Paddle's CPU kernels after 1 step"
+        "agrees, but for ROUNDING, with Paddle's CPU kernels after 1 step"
     )
     (drift,) = re.findall(r"of 3 fetches, drift ([\d.e-]+) in ", report.headline())
     assert float(drift) > 0
