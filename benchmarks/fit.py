@@ -1,11 +1,12 @@
 """Fits the predictor's constants to published rates, and predicts each rate without having seen it.
 
-    python -m benchmarks.fit                  fitted to all rows of benchmarks.published
+    python -m benchmarks.fit                  fitted to the rows of benchmarks.published
     python -m benchmarks.fit --rows 1 8 10    to these; the others are predicted only
 
 Fitted are the constants that the predictor's table calls so, each within the range that is believed
 of it, to the errors' logarithms with Huber's loss. A constant that no row hangs on keeps its value.
-A row is left out together with the others of the same published figure. Nothing is changed: values
+A row is left out together with the others of the same published figure; rows of an older SDK are
+predicted only. Nothing is changed: values
 that are better go into ``paddle_ipu/cost_model/constants.py`` by hand.
 """
 
@@ -221,18 +222,24 @@ def text(
     return "\n".join(lines)
 
 
+def comparable(rows: Sequence[Row]) -> set[int]:
+    """Positions of the rows that the constants may be fitted to."""
+    return {at for at, row in enumerate(rows) if row.is_comparable}
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Prints constants and errors."""
     parser = argparse.ArgumentParser(description="fits constants to published throughputs")
     parser.add_argument(
         "--rows", type=int, nargs="+", choices=range(1, len(ROWS) + 1), metavar="N",
-        help="numbers of the rows to fit to, as the table has them (default: all)",
+        help="numbers of the rows to fit to, as the table has them (default: all but those of an "
+        "older SDK)",
     )  # fmt: skip
     arguments = parser.parse_args(words)
     paddle.enable_static()
     paddle_ipu.activate()
-    chosen = sorted({at - 1 for at in arguments.rows or range(1, len(ROWS) + 1)})
-    print(text(observed(ROWS), chosen))
+    chosen = {at - 1 for at in arguments.rows or ()} or comparable(ROWS)
+    print(text(observed(ROWS), sorted(chosen)))
     return 0
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import paddle
 
 import paddle_ipu
-from benchmarks.published import STRATEGIES, bert, resnet
+from benchmarks.published import STRATEGIES
+from benchmarks.published_programs import bert, resnet
 from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
 from paddle_ipu.cost_model.operator_cost import Pricing

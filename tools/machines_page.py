@@ -38,8 +38,8 @@ _CONSTANTS = """
 ## Constants
 
 What the predictor takes for granted beside the figures of a machine. *Fitted* ones were fitted to
-published results, *assumed* ones counted from what an operator computes: for those no source was
-found. 80 % of the belief lies between the two factors; the
+published results, *counted* ones counted in the sources of poplibs and PopART; for *assumed* ones
+no source was found. 80 % of the belief lies between the two factors; the
 [interval of a report](ipu_model.md#how-far-it-may-be-off) is made of them.
 """
 

@@ -3,8 +3,9 @@
 Three constants were fitted to the published rates that ``benchmarks/published.py`` prints as
 fitted: two together to BERT-Base phase 1 and ResNet-50, the host's part of a run to ResNet-50's
 inference. The two of memory were set so that the published strategies of BERT-Base fit; nobody
-published what their tiles held. The others are assumptions: passes counted from what the operators
-compute, for which no source was found.
+published what their tiles held. Passes of norms and softmax are counted from poplibs' sources, and
+so are a gather's cycles. The others are assumptions: counted from what the operators compute, or
+taken from what such hardware takes elsewhere, as no source was found.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Constants:
         code_bytes_per_set: bytes of a tile for each distinct compute set: code, vertices, their
             state, exchange code.
         tile_imbalance: what the fullest tile holds, over the mean of the tiles.
-        norm_forward, norm_backward: passes of a normalisation over its operand.
+        norm_forward, norm_backward: passes of a normalisation of rows over its operand; that of a
+            batch has two fewer forward.
         softmax_forward, softmax_backward: likewise of a softmax, beside the exponential.
         cycles_an_index: a tile's cycles for each index of a gather or scatter.
         gates_forward, gates_backward: passes of a recurrent layer over its gates, beside their
@@ -43,10 +45,10 @@ class Constants:
     code_bytes_per_set: float = 400.0
     tile_imbalance: float = 1.1
     norm_forward: float = 6.0
-    norm_backward: float = 11.0
-    softmax_forward: float = 5.0
+    norm_backward: float = 14.0
+    softmax_forward: float = 4.0
     softmax_backward: float = 4.0
-    cycles_an_index: float = 12.0
+    cycles_an_index: float = 8.0
     gates_forward: float = 2.0
     gates_backward: float = 4.0
     update_cycles: float = 1.0
@@ -61,7 +63,8 @@ CONSTANTS = Constants()
 RULE_CYCLES: Mapping[str, float] = {
     "sgd": 4, "momentum": 8, "lars_momentum": 20, "adam": 40, "adamw": 44, "lamb": 60,
 }  # fmt: skip
-"""Vector operations of an update rule for an element: reads, multiplies, adds, roots, writes."""
+"""Vector operations of an update rule for an element: reads, multiplies, adds, roots, writes;
+assumed."""
 
 OTHER_RULE = 40.0
 """Those of a rule that the table does not have."""
@@ -75,8 +78,8 @@ class Provenance:
     """Where a constant comes from, and between which factors of it 80 % of the belief lies.
 
     Attributes:
-        kind: ``fitted``, to published results, or ``assumed``.
-        why: to what it was fitted, or how it was counted.
+        kind: ``fitted``, to published results, ``counted``, from a source, or ``assumed``.
+        why: to what it was fitted, where and how it was counted, or what it was taken from.
         low, high: factors of the constant.
     """
 
@@ -100,23 +103,40 @@ TABLE: Mapping[str, Provenance] = {
         "fitted", "that the published strategies of BERT-Base fit", 0.95, 1.1
     ),
     "norm_forward": Provenance(
-        "assumed", "mean, variance, subtract, scale, scale, shift", 0.7, 1.4
+        "counted",
+        "poplibs' groupNormalise: sum, sum of squares, subtract, scale, scale, shift",
+        0.8,
+        1.3,
     ),
     "norm_backward": Provenance(
-        "assumed", "two sums, and nine passes of the three gradients", 0.7, 1.4
+        "counted",
+        "PopART's GroupNormGradOpx: whiten (2), both parameters' gradients (3), the operand's (9)",
+        0.8,
+        1.3,
     ),
-    "softmax_forward": Provenance("assumed", "maximum, subtract, sum, divide, write", 0.7, 1.4),
-    "softmax_backward": Provenance("assumed", "multiply, sum, subtract, multiply", 0.7, 1.4),
-    "cycles_an_index": Provenance("assumed", "load, compare with the tile's rows, branch", 0.5, 2),
+    "softmax_forward": Provenance(
+        "counted", "poplibs' softmax: maximum, subtract, sum, scale", 0.8, 1.4
+    ),
+    "softmax_backward": Provenance(
+        "counted", "poplibs' softmaxInputGradient: multiply, sum, multiply, subtract", 0.8, 1.4
+    ),
+    "cycles_an_index": Provenance(
+        "counted", "poplibs' estimator of MultiSlice: an index that is not the tile's", 0.5, 2
+    ),
     "gates_forward": Provenance("assumed", "multiply and add of the state", 0.7, 1.4),
     "gates_backward": Provenance("assumed", "twice the forward passes", 0.7, 1.4),
     "update_cycles": Provenance("assumed", "operations of the rule, none of them fused", 0.5, 1.5),
     "run_seconds": Provenance(
         "fitted", "the 2.204 ms that a run of ResNet-50 takes in Paddle-Inference-Demo", 0.3, 1.5
     ),
-    "hop_seconds": Provenance("assumed", "some hundred cycles of a link and its router", 0.3, 3),
+    "hop_seconds": Provenance(
+        "assumed", "some hundred cycles of a link and its router; none is published", 0.3, 3
+    ),
     "gateway_seconds": Provenance(
-        "assumed", "two gateways with their memory, and a switch of 100 Gb/s Ethernet", 0.4, 2.5
+        "assumed",
+        "two gateways with their memory, and a switch of 100 Gb/s Ethernet; none is published",
+        0.4,
+        2.5,
     ),
 }
 """Field of :class:`Constants` -> its provenance."""

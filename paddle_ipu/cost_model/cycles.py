@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from paddle_ipu.cost_model.collectives import SumCycles, step_cycles, sum_cycles
 from paddle_ipu.cost_model.constants import NORMS, OTHER_RULE, RULE_CYCLES
+from paddle_ipu.cost_model.gathered_gradients import gathered_gradients
 from paddle_ipu.cost_model.links import copy_cycles
 from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
 from paddle_ipu.cost_model.machines import Machine
@@ -210,10 +211,12 @@ def operator_times(
 ) -> Iterator[OperatorTime]:
     """What each operator takes, stage by stage in program order."""
     again = {op.name for live in lives.values() for op in live.again}
+    gathered = gathered_gradients(program, pricing) if program.settings.training else {}
     for stage, operators in stage_operators(program).items():
         for operator in operators:
             cost = pricing.cost_of(operator)
             backward = cost.backward if program.settings.training else NOTHING
+            backward = backward + gathered.get(operator.name, NOTHING)
             yield OperatorTime(
                 operator,
                 stage,
@@ -266,7 +269,7 @@ def _copied_bytes(program: Program) -> dict[tuple[int, int], float]:
                     continue
                 seen.add((root.name, operator.ipu))
                 ends = [(source, operator.ipu)]
-                if program.settings.training and operator.gradient and root.item > 1:
+                if program.settings.training and operator.gradient and root.has_gradient:
                     ends.append((operator.ipu, source))
                 for end in ends:
                     sent[end] = sent.get(end, 0.0) + root.bytes

@@ -398,11 +398,11 @@ class _Walk:
                     total -= self._drop_gradients(operator)
                 new = 0.0
                 for tensor in operator.read:
+                    if not tensor.has_gradient:
+                        continue
                     if tensor.role == "weight":
                         # On its way into the accumulator.
                         new += tensor.bytes
-                        continue
-                    if tensor.role != "activation" or tensor.item < 2:
                         continue
                     for root in self._roots.of(tensor):
                         if root.name not in self.gradients.now and root.role == "activation":

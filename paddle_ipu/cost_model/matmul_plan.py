@@ -5,10 +5,14 @@ tile receives its part of both operands, multiplies with the AMP unit, and where
 partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and columns, ceilings):
 
     compute   blocks x (load + start + rows x cycles a row)     a block of weights at a time
-    exchange  (left x (1 - 1/pn) + right x (1 - 1/pm)) / rate    bytes received by a tile
+    exchange  (left + right) / rate                              bytes received by a tile
     arrange   (left + right) / copy rate                         into the order the AMP unit reads,
                                                                  but for weights, which lie in it
     reduce    partial sums received / rate + added / reduce rate where k is cut
+
+An operand comes whole over the exchange: it lies on the tiles as what made it left it, and that is
+why a view (heads split or merged, a transpose) costs nothing before. A weight is spread over the
+tiles that read it, so that each has a part of its own: right x (1 - 1/pm).
 
 Operands, arranged copies and partial sums of a part are temporary, and must be within the share of
 the tile's memory that the program allows; else the product is computed in several parts one after
@@ -56,7 +60,8 @@ class Product:
         partial: bytes of a partial sum.
         left_share: bytes of the left operand that a part reads, over m x k x item: below 1 where a
             convolution's windows overlap.
-        kept: the right operand lies in memory as the AMP unit reads it: a weight, forward.
+        kept: the right operand lies on the tiles that read it, as the AMP unit reads it: a weight,
+            forward.
         line: of a convolution whose window is larger than one, the positions of a row of its
             output, which a worker begins anew; 0 for others.
         combined: groups that are computed as one, to fill the AMP unit: all their products but
@@ -184,6 +189,9 @@ def _search(
     left_rate = rate * (1 if swapped else 1 + (pn % 2 == 0))
     right_rate = rate * (1 + (pm % 2 == 0) if swapped else 1)
     received = left * (1 - 1 / pn) / left_rate + right * (1 - 1 / pm) / right_rate
+    # Nor has a tile its own part of an activation, but by chance or where it is the only one.
+    if tiles > 1:
+        received += (left / pn + (0.0 if product.kept else right / pm)) / rate
     arranged = (left if product.kept else left + right) / processor.copy_bytes
     partials = gg * gm * gn * product.partial
     exchange = received + arranged

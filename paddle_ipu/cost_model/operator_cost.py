@@ -3,8 +3,9 @@
 With E elements of the output on the fullest tile, V of them a vector, B bytes an element:
 
     map      E/V x cycles a vector; every further full-sized operand is exchanged: E x B / rate
-    norm     6 passes forward (mean, variance, subtract, scale, scale, shift), 11 backward
-    softmax  5 passes and exp forward, 4 backward
+    norm     6 passes forward, of a batch 4, and 14 backward (poplibs' normalisations)
+    softmax  4 passes and exp forward, 4 backward (popnn's softmax); as in norms of rows, passes
+             with one value a row take more (:meth:`PartCosts.by_rows`)
     reduce   one pass over the input; backward broadcasts
     move     E x B / rate received, and copied into place
     gather   every tile looks at every index; rows are exchanged
@@ -49,7 +50,9 @@ class Pricing(PartCosts):
         key = (
             operator.op_type,
             operator.cost,
-            tuple(None if t is None else (t.dims, t.dtype, t.role) for t in operator.inputs),
+            tuple(
+                None if t is None else (t.dims, t.dtype, t.role, t.trained) for t in operator.inputs
+            ),
             tuple((t.dims, t.dtype) for t in operator.outputs),
             tuple(str(operator.attributes.get(name)) for name in _SHAPING),
             operator.times,
@@ -107,16 +110,26 @@ def _map(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost
             exchanged += tensor.bytes if full > 1 else 0.0
         elif tensor.elements > 1:
             exchanged += min(tensor.bytes, tile) * pricing.processor.tiles
-        if tensor.elements < out.elements and tensor.role != "constant" and tensor.item > 1:
+        if tensor.elements < out.elements and tensor.has_gradient:
             # Backward adds the gradient of what was broadcast.
             reduced = reduced + _sum(pricing, out)
     if exchanged:
         forward = forward + pricing.move(exchanged, copied=False)
     backward = NOTHING
-    if operator.gradient_reads != READS_NOTHING:
-        gradients = sum(t.role != "constant" and t.elements > 1 for t in operator.read)
-        backward = pricing.map(out.elements, out.item, cycles + 1.0) * max(1, gradients)
+    if operator.op_type == "Cast":
+        backward = pricing.map(out.elements, out.item, cycles)
+    elif operator.gradient_reads != READS_NOTHING:
+        gradients = sum(t.has_gradient and t.elements > 1 for t in operator.read)
+        # A product's gradient is a product; others compute a derivative and multiply with it.
+        passes = cycles if operator.op_type == "Mul" else cycles + 1.0
+        backward = pricing.map(out.elements, out.item, passes) * max(1, gradients)
     return forward, backward + reduced
+
+
+def _random(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
+    """Backward of a dropout draws the same mask again."""
+    forward, _ = _map(pricing, operator, rule)
+    return forward, forward
 
 
 def _sum(pricing: Pricing, tensor: Tensor) -> Cost:
@@ -138,21 +151,37 @@ def _move(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
 
 
 def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
+    """Of rows: sum, sum of squares; subtract, scale (by rows); scale, shift.
+
+    A batch is scaled and shifted by one product and one sum, of a channel each. Backward is the
+    same for both: subtract, scale; of each gradient a product and two sums; scale, copy, product,
+    two sums, scale.
+    """
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
-    inference = operator.op_type == "BatchNormalization" and len(operator.outputs) < 5
-    passes = (2.0 if inference else pricing.constants.norm_forward) * _cycles(rule, x)
-    forward = pricing.map(x.elements, x.item, passes, sets=4)
+    passes, by_rows = pricing.constants.norm_forward, (2.0, 5.0)
+    if operator.op_type == "BatchNormalization":
+        known = len(operator.outputs) < 5
+        passes, by_rows = passes - (4.0 if known else 2.0), (0.0, 0.0)
+    forward = pricing.map(x.elements, x.item, passes * _cycles(rule, x), sets=4)
     backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=6)
+    forward, backward = (
+        cost + pricing.by_rows(x.elements, x.item, rows)
+        for cost, rows in zip((forward, backward), by_rows, strict=True)
+    )
     return forward + sync, backward + sync * 2.0
 
 
 def _softmax(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
+    """Maximum, subtract (by rows), exp, sum, scale (by rows); multiply, sum, multiply (by rows),
+    subtract."""
     x = operator.outputs[0]
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     passes = pricing.constants.softmax_forward + _cycles(rule, x)
     forward = pricing.map(x.elements, x.item, passes, sets=4)
+    forward = forward + pricing.by_rows(x.elements, x.item, 2.0)
     backward = pricing.map(x.elements, x.item, pricing.constants.softmax_backward, sets=3)
+    backward = backward + pricing.by_rows(x.elements, x.item, 1.0)
     return forward + sync, backward + sync
 
 
@@ -209,9 +238,9 @@ def _backward_products(
     item, partial = forward.item, forward.partial
     cost = NOTHING
     left, right = operator.read[0], operator.read[1]
-    if left.role != "input" and left.item > 1:
+    if left.has_gradient:
         cost = cost + pricing.product(Product(g, m, n, k, item, partial, left_share), operator)
-    if right.role != "input":
+    if right.has_gradient:
         cost = cost + pricing.product(Product(g, k, m, n, item, partial, left_share), operator)
     if len(operator.read) > 2:
         cost = cost + _sum(pricing, operator.outputs[0])
@@ -304,7 +333,7 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     forward, data = (up, down) if transposed else (down, up)
     forward = replace(forward, kept=w.role == "weight")
     weights = product(window * inputs, rows, outputs, share)
-    backward = [weights] if x.role == "input" else [data, weights]
+    backward = [data, weights] if x.has_gradient else [weights]
     return forward, backward
 
 
@@ -312,7 +341,7 @@ _FORMULAS: dict[CostKind, Formula] = {
     "free": _free,
     "view": _free,
     "map": _map,
-    "random": _map,
+    "random": _random,
     "reduce": _reduce,
     "move": _move,
     "norm": _norm,

@@ -10,6 +10,13 @@ from paddle_ipu.cost_model.machines import Processor
 from paddle_ipu.cost_model.matmul_plan import Product, plan_product
 from paddle_ipu.cost_model.program import Operator
 
+ROW_PIECE = 16
+"""Elements of a row that lie side by side: the AMP unit's output channels, whose layout the maps
+after a product keep (poplin, ``partialChansPerGroup``)."""
+ROW_PIECE_CYCLES = 7.0
+"""Cycles of such a piece beside those of its vectors (poplibs' estimator of
+``BroadcastVectorOuterByRow``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -82,6 +89,14 @@ class PartCosts:
             vectors * cycles * self.constants.vertex_overhead + sets * self.processor.call_cycles
         )
         return Cost(compute=compute, sets=sets, bytes=2.0 * elements * item)
+
+    def by_rows(self, elements: int, item: int, passes: float) -> Cost:
+        """What maps with an operand for each row take beside :meth:`map`.
+
+        Rows lie in pieces of :data:`ROW_PIECE`, and each begins with the row's operand.
+        """
+        pieces = ceil(self._tile_elements(elements) / ROW_PIECE)
+        return Cost(compute=pieces * passes * ROW_PIECE_CYCLES)
 
     def move(self, size: float, copied: bool = True) -> Cost:
         """`size` bytes, evenly on the tiles, received by them over the exchange."""

@@ -32,6 +32,7 @@ from paddle_ipu.popart.optimizer import SGD, Adam, Adaptive, Optimizer
 from paddle_ipu.popart.options import SessionOptions, TensorLocationSettings
 from paddle_ipu.popart.paddle_optimizer import MASTER, RULES, PaddleOptimizer
 from paddle_ipu.popart.program import (
+    dependents,
     device_dtype,
     dims_of,
     is_float,
@@ -58,6 +59,8 @@ class Tensor:
         item: bytes of an element there.
         iterations: how often a run of the graph makes it; more than once in loops, of which
             backward needs what each iteration has left.
+        trained: it is a trained weight or depends on one, and the loss depends on it: backward
+            computes its gradient. PopART prunes the gradients of all others.
     """
 
     name: str
@@ -67,11 +70,17 @@ class Tensor:
     item: int
     elements: int
     iterations: int = 1
+    trained: bool = True
 
     @property
     def bytes(self) -> int:
         """Bytes of all elements."""
         return self.elements * self.item
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether backward computes a gradient of it."""
+        return self.trained and self.role in ("weight", "activation") and self.item > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +239,17 @@ def read_program(
     """
     graph = model.graph
     differentiated = tensors_with_gradient(graph, loss) if loss is not None else set()
-    reader = _Reader(differentiated, options, origin_of)
+    kept = differentiated - variable_writes(graph, training=loss is not None).keys()
+    learned = {n for n, value in graph.initializers.items() if n in kept and is_float(value)}
+    reader = _Reader(differentiated & dependents(graph, learned), options, origin_of)
     for value in graph.inputs:
-        role = "weight" if value.name in graph.initializers else "input"
-        reader.tensors[str(value.name)] = _tensor(value, role)
-    for name, value in graph.initializers.items():
-        reader.tensors.setdefault(name, _tensor(value, "weight"))
+        reader.add(value, "weight" if value.name in graph.initializers else "input")
+    for value in graph.initializers.values():
+        reader.add(value, "weight")
     reader.read(graph)
-    written = variable_writes(graph, training=loss is not None)
     weights = [t for t in reader.tensors.values() if t.role == "weight"]
     inputs = [t for t in reader.tensors.values() if t.role == "input"]
-    kept = differentiated - written.keys()
-    trained = [t for t in weights if t.name in kept and is_float(graph.initializers[t.name])]
+    trained = [t for t in weights if t.name in learned]
     state, rule = _state(optimizer, trained)
     if rows is None:
         rows = next((t.dims[0] for t in inputs if t.dims), 1)
@@ -367,21 +375,28 @@ class _Reader:
         self._products = _proportion(options.matmulOptions)
         self._half_convolutions = str(convolution.get("partialsType", "")).lower() == "half"
 
+    def add(self, value: ir.Value, role: Role, times: int = 1) -> None:
+        """Adds a tensor that is not there yet."""
+        self.tensors.setdefault(str(value.name), self._tensor(value, role, times))
+
+    def _tensor(self, value: ir.Value, role: Role, times: int) -> Tensor:
+        return _tensor(value, role, times, str(value.name) in self._differentiated)
+
     def read(self, graph: ir.Graph, times: int = 1) -> None:
         """Adds a graph's operators."""
         for value in graph.inputs:
-            self.tensors.setdefault(str(value.name), _tensor(value, "activation", times))
+            self.add(value, "activation", times)
         for node in graph:
             flows = any(str(v.name) in self._differentiated for v in node.outputs)
             for attribute in node.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:
                     block = attribute.as_graph()
-                    if node.op_type == "Loop":
-                        self._carry(block, times * _trips(node))
                     # The next iteration, or the operator, differentiates what an iteration gives.
                     for value in block.outputs if flows else ():
                         if is_float(value):
                             self._differentiated |= tensors_with_gradient(block, str(value.name))
+                    if node.op_type == "Loop":
+                        self._carry(block, times * _trips(node))
                     self.read(block, times * _trips(node))
             self.operators.append(self._operator(node, times, flows))
 
@@ -389,11 +404,11 @@ class _Reader:
         """Inputs of an iteration are the memory of what the one before gave, but for the first."""
         for given, made in zip(body.inputs[2:], body.outputs[1:], strict=False):
             if made.producer() is not None and made.producer() in body:
-                self.tensors[str(given.name)] = _tensor(made, "activation", times)
+                self.tensors[str(given.name)] = self._tensor(made, "activation", times)
 
     def _operator(self, node: ir.Node, times: int, gradient: bool) -> Operator:
         role = "constant" if node.op_type == "Constant" else "activation"
-        outputs = [_tensor(value, role, times) for value in node.outputs]
+        outputs = [self._tensor(value, role, times) for value in node.outputs]
         # An operator with blocks gives what they give.
         given = [
             value
@@ -453,12 +468,13 @@ def _trips(node: ir.Node) -> int:
     return iterations if 1 <= iterations <= _MOST_ITERATIONS else 1
 
 
-def _tensor(value: ir.Value, role: Role, iterations: int = 1) -> Tensor:
+def _tensor(value: ir.Value, role: Role, iterations: int, trained: bool) -> Tensor:
     if value.shape is None or value.dtype is None:
-        return Tensor(str(value.name), (), "float32", role, 4, 0)
+        return Tensor(str(value.name), (), "float32", role, 4, 0, trained=trained)
     dims = dims_of(value)
     dtype = device_dtype(value)
-    return Tensor(str(value.name), dims, dtype, role, _BYTES.get(dtype, 4), prod(dims), iterations)
+    item = _BYTES.get(dtype, 4)
+    return Tensor(str(value.name), dims, dtype, role, item, prod(dims), iterations, trained)
 
 
 def _placed(operators: Iterable[Operator], options: SessionOptions) -> tuple[Operator, ...]:

@@ -23,8 +23,8 @@ from paddle_ipu.cost_model.program import Program
 
 UNMODELLED = (0.86, 1.08)
 """Factors of a rate between which 80 % of the belief lies when all figures are right: control code,
-the scheduler's order, the host. Assumed from published rates, most of which are below the predicted
-ones (``python -m benchmarks.published``)."""
+the scheduler's order, the host. Assumed from published rates, of which the one that is farthest off
+is below the predicted one (``python -m benchmarks.published``)."""
 
 _LEAST = 5e-4
 
@@ -35,7 +35,7 @@ class Influence:
 
     Attributes:
         name: of the constant, or of the machine's figure.
-        kind: ``fitted``, ``assumed`` or ``machine``.
+        kind: ``fitted``, ``counted``, ``assumed`` or ``machine``.
         factors: of the figure, low and high.
         rates: the rate over the predicted one, at each of them.
     """

@@ -342,6 +342,16 @@ def tensors_with_gradient(graph: ir.Graph, loss: str) -> set[str]:
     return dependents
 
 
+def dependents(graph: ir.Graph, names: Collection[str]) -> set[str]:
+    """The tensors of a graph that depend on some of these, and these."""
+    found = set(names)
+    for node in graph:
+        read = (*node.inputs, *read_by_subgraphs(node))
+        if any(value is not None and value.name in found for value in read):
+            found.update(str(value.name) for value in node.outputs)
+    return found
+
+
 def read_by_subgraphs(node: ir.Node) -> list[ir.Value]:
     """What the subgraphs of an operator read of the graphs around them."""
     values: dict[str, ir.Value] = {}

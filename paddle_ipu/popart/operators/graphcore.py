@@ -78,7 +78,7 @@ graphcore_row(
 )  # fmt: skip
 # The mask is drawn again from the same seed in backward.
 graphcore_row(
-    "ShapedDropout", 1, elementwise.shaped_dropout, FLOATS, OpCost("random", 3, 3), READS_NOTHING,
+    "ShapedDropout", 1, elementwise.shaped_dropout, FLOATS, OpCost("random", 2, 2), READS_NOTHING,
     [ints("shape", required=True), float_("ratio", 0.5)],
 )  # fmt: skip
 graphcore_row(

@@ -129,6 +129,6 @@ onnx_row(
 )  # fmt: skip
 # The mask is drawn again from the same seed in backward.
 onnx_row(
-    "Dropout", 1, elementwise.dropout, FLOATS, OpCost("random", 3, 3), READS_NOTHING,
+    "Dropout", 1, elementwise.dropout, FLOATS, OpCost("random", 2, 2), READS_NOTHING,
     [float_("ratio", 0.5)], version=10, outputs=(1, 2),
 )  # fmt: skip

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.fit import Observation, fit, left_out, text
+from benchmarks.fit import Observation, comparable, fit, left_out, text
+from benchmarks.published import OLDEST_SDK, ROWS
 from paddle_ipu.cost_model.constants import CONSTANTS, TABLE, Constants
 
 TRUE = replace(CONSTANTS, exchange_efficiency=0.9, vertex_overhead=1.25)
@@ -95,3 +96,11 @@ def test_the_text_has_values_errors_and_rows_that_were_not_fitted_to() -> None:
     assert first.split()[0] == "1*" and first.split()[-2:] == ["-33.3%", "-33.3%"]
     assert shown.splitlines()[-1] == "*: not fitted to, predicted only"
     assert next(line for line in shown.splitlines() if "row 1" in line).endswith("+0.0%")
+
+
+def test_rows_of_an_older_sdk_are_not_fitted_to() -> None:
+    newest, oldest, older, unknown = (
+        replace(ROWS[0], sdk=sdk) for sdk in ((3, 3), OLDEST_SDK, (2, 3), ())
+    )
+    assert comparable([newest, older, oldest, older, unknown]) == {0, 2, 4}
+    assert comparable(ROWS) == set(range(len(ROWS)))

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.published import ROWS, Row, bert, kept_strategies, program_of
+from benchmarks.published import ROWS, Row, kept_strategies, program_of
+from benchmarks.published_programs import (
+    ATTENTION_IPUS,
+    FEED_FORWARD_IPUS,
+    bert,
+    mlperf,
+    mlperf_network,
+    resnet,
+)
 from examples.bert.stages.presets import PRESETS
 from paddle_ipu.cost_model.machines import machine_named
 from paddle_ipu.cost_model.prediction import Prediction, predict
@@ -48,3 +56,47 @@ def test_phase_2_fits_and_needs_recomputation() -> None:
     program = bert(**PRESETS["pod16-phase2"])
     assert predicted(program).memory.fits
     assert not predicted(program.with_settings(recomputation="NoRecompute")).memory.fits
+
+
+def test_mlperfs_layers_are_on_the_published_ipus_and_its_masks_are_matrices() -> None:
+    program = mlperf()
+    found: dict[str, set[tuple[int, int]]] = {}
+    for op in program.operators:
+        found.setdefault(op.origin.layer, set()).add((op.ipu, op.stage))
+    for layer, (attention, forward) in enumerate(
+        zip(ATTENTION_IPUS, FEED_FORWARD_IPUS, strict=True)
+    ):
+        assert found[f"encoder.{layer}.attention.query"] == {(attention, attention)}
+        assert found[f"encoder.{layer}.feed_forward.outer"] == {(forward, forward or 8)}
+    masks = [
+        op
+        for op in program.operators
+        if op.op_type == "Add" and op.outputs[0].dims == (3, 16, 512, 512)
+    ]
+    assert len(masks) == 24
+    # Each IPU with attention makes its own: none is copied over links.
+    assert {t.dims for op in masks for t in op.read} == {(3, 16, 512, 512), (3, 1, 512, 512)}
+    made = {t.name: op.ipu for op in program.operators for t in op.outputs}
+    assert all(made[t.name] == op.ipu for op in masks for t in op.read)
+    # The published placement beats the even one of whole layers.
+    bow = machine_named("Bow-Pod16")
+    rates = [predict(p, bow).cycles.throughput for p in (program, mlperf_network())]
+    assert rates[0] > 1.05 * rates[1]
+
+
+def test_packs_cost_more_than_plain_rows() -> None:
+    large = {"seq_len": 512, "max_predictions_per_seq": 76, "micro_batch_size": 2}
+    plain, packed = (predicted(bert(packed=packed, **large)) for packed in (False, True))
+    assert packed.cycles.throughput < plain.cycles.throughput
+    assert packed.memory.worst.per_tile > plain.memory.worst.per_tile
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
+def test_the_published_resnets_norms_are_in_half() -> None:
+    program = resnet()
+    norms = [op for op in program.operators if op.op_type == "BatchNormalization"]
+    assert len(norms) == 53
+    assert all(t.dtype == "float16" for op in norms for t in (op.read[0], op.outputs[0]))
+    made = {t.name for op in program.operators for t in op.outputs}
+    known = made | {t.name for t in (*program.weights, *program.inputs)}
+    assert all(t.name in known for op in program.operators for t in op.read)

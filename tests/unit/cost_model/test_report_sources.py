@@ -54,7 +54,8 @@ def test_every_figure_of_a_machine_and_every_constant_has_a_source() -> None:
     assert all(source.source for source in found.values())
     assert found["clock"].value == 1.85e9 and "Graphcore" in found["clock"].source
     assert found["exchange_efficiency"].kind == "fitted"
-    assert found["norm_forward"].kind == "assumed"
+    assert found["norm_forward"].kind == "counted" and "poplibs" in found["norm_forward"].source
+    assert found["hop_seconds"].kind == "assumed"
     influences = make_report(PROGRAMS["training on one IPU"], machine).interval.influences
     assert {influence.name for influence in influences} <= found.keys()
 
