@@ -80,7 +80,13 @@ def predicted_target(arguments: argparse.Namespace) -> PredictionTarget | int:
             file=sys.stderr,
         )
     if target is None:
-        print(f"{arguments.target} compiled no program with IpuCompiledProgram.", file=sys.stderr)
+        print(
+            f"{arguments.target} compiled no program with IpuCompiledProgram, and a prediction needs "
+            "its strategy. Compile one: paddle.static.IpuCompiledProgram(program, "
+            "ipu_strategy=strategy).compile(feeds, fetches). Of a dynamic-graph model, run a layer "
+            "of paddle.jit.to_static with a strategy, or name what paddle.jit.save saved.",
+            file=sys.stderr,
+        )
         return UNREADABLE
     return target
 
@@ -205,10 +211,7 @@ def _of_script(arguments: argparse.Namespace, hooks: _FirstCompiled) -> Predicti
     Raises:
         MeasurementError: its runs are to be measured, and it made no second one.
     """
-    import paddle
-
     paddle_ipu.activate()
-    paddle.enable_static()
     steps = getattr(arguments, "measure", None)
     with hooks.measuring:
         try:

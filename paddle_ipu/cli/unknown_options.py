@@ -13,7 +13,7 @@ from paddle_ipu.errors import meant
 
 
 def refuse_unknown_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Ends the command at a long option that the subcommand does not have.
+    """Ends the command at an option that the subcommand does not have.
 
     Args:
         parser: of the subcommand.
@@ -25,12 +25,12 @@ def refuse_unknown_options(parser: argparse.ArgumentParser, words: Sequence[str]
     for word in rest:
         if word == "--" or (has_target and not word.startswith("-")):
             return
-        if not word.startswith("-"):
+        if not word.startswith("-") or word == "-":
             continue
         name, equals, _ = word.partition("=")
         # argparse takes the beginning of a long option for it.
         options = [name] if name in known else [o for o in known if o.startswith(name)]
-        if name.startswith("--") and not options:
+        if not options and name[:2] not in known:
             long = [option for option in known if option.startswith("--")]
             parser.error(f"there is no option {name!r}.{meant(name, long)}")
         if options and not equals:

@@ -177,6 +177,7 @@ def test_a_subcommand_that_is_nearly_one_is_told(capsys: pytest.CaptureFixture[s
         ("report --compare a b --jsno=c", "there is no option '--jsno'. Did you mean '--json'?"),
         ("serve --prt 80 model", "serve: error: there is no option '--prt'. Did you mean '--port'"),
         ("cache list --jsno", "cache: error: there is no option '--jsno'. Did you mean '--json'?"),
+        ("export model -o x.onnx", "export: error: there is no option '-o'.\n"),
         ("gc-info -d 1 --qqq", "gc-info: error: there is no option '--qqq'.\n"),
     ],
 )

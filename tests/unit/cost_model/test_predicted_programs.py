@@ -208,7 +208,42 @@ def test_scripts_that_fail_compile_nothing_or_name_no_machine(
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n")
     assert main(["report", str(empty)]) == 3
-    assert "compiled no program with IpuCompiledProgram" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "compiled no program with IpuCompiledProgram, and a prediction needs its" in told
+    assert "Compile one: paddle.static.IpuCompiledProgram(program, ipu_strategy=strategy)." in told
+
+
+DYNAMIC = """
+import numpy as np, paddle
+from paddle import nn
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, rows):
+        return self.linear(rows).mean()
+
+net = paddle.jit.to_static(Net())
+optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+rows = paddle.to_tensor(np.ones((16, 8), np.float32))
+net(rows).backward()  # on the CPU, in dynamic mode
+optimizer.step()
+paddle.set_device("ipu")
+strategy = paddle.static.IpuStrategy()
+strategy.set_optimizer(optimizer)
+net(rows)
+"""
+
+
+def test_a_script_of_dynamic_mode_stays_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dynamic.py"
+    path.write_text(DYNAMIC)
+    assert main(["report", "--machine", "pod4", str(path)]) == 0
+    assert "training on POD4: 1 IPU(s)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--json", "--html", "--trace", "--directory"])
