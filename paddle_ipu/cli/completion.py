@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from paddle_ipu.cli.scripts import UNREADABLE
 
 NAME = "completion"
-SUMMARY = "print what has a shell complete this command's subcommands, options and files"
+SUMMARY = "print a script that makes a shell complete subcommands, options and files"
 EXIT_CODES = """\
 It needs shtab: pip install 'paddle_ipu[completion]'.
 

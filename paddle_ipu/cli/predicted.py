@@ -48,8 +48,8 @@ def add_predicted_target(parser: argparse.ArgumentParser) -> None:
         "--skip-startup", action="store_true",
         help="do not run programs without fetches: weights are not needed, and may be large",
     )  # fmt: skip
-    add("--fp16", action="store_true", help="a model in half precision")
-    add("--rows", type=positive, metavar="N", help="rows of a model's micro-batch; 1")
+    add("--fp16", action="store_true", help="predict a model in half precision")
+    add("--rows", type=positive, metavar="N", help="rows of a model's micro-batch (default 1)")
 
 
 def predicted_target(arguments: argparse.Namespace) -> PredictionTarget | int:
@@ -81,8 +81,8 @@ def predicted_target(arguments: argparse.Namespace) -> PredictionTarget | int:
         )
     if target is None:
         print(
-            f"{arguments.target} compiled no program with IpuCompiledProgram, and a prediction needs "
-            "its strategy. Compile one: paddle.static.IpuCompiledProgram(program, "
+            f"{arguments.target} compiled no program with IpuCompiledProgram, and a prediction "
+            "needs its strategy. Compile one: paddle.static.IpuCompiledProgram(program, "
             "ipu_strategy=strategy).compile(feeds, fetches). Of a dynamic-graph model, run a layer "
             "of paddle.jit.to_static with a strategy, or name what paddle.jit.save saved.",
             file=sys.stderr,

@@ -147,8 +147,8 @@ class RunRecorder(ScriptHooks):
                 f"the script made {self.runs} run(s) with fetches, none of them after the first "
                 f"{self._options.after} that are left out. Lower --after."
                 if self.runs
-                else "it ran no static program with fetches. Call Executor.run with a fetch_list. A "
-                "dynamic-graph model is verified once paddle.jit.save saved it, with --feed."
+                else "it ran no static program with fetches. Call Executor.run with a fetch_list. "
+                "A dynamic-graph model is verified once paddle.jit.save saved it, with --feed."
             )
         feeds = [case.feed(0) for case in self.cases]
         options = self._options

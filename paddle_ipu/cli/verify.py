@@ -33,11 +33,11 @@ model is a file or prefix that paddle.static.load_inference_model loads; feed it
   is it half precision?        paddle-ipu verify --until-nan --against fp32 train.py
   would half do?               paddle-ipu verify --against fp16 --html drift.html train.py
 
-Where both sides agree a few lines say so; --all prints the tables in any case. In them drift is the
-norm of the error over the norm of the tensor, "of large" the largest error as a share of the
-tensor's largest value; "> half", "to 0" and "subnorm" are shares of values that float16 turns into
-infinity, into 0, or holds with fewer bits, for results and for their gradients times the loss
-scale.
+Where both sides agree a few lines say so, else each table shows its worst rows; --all prints every
+row. Drift is the norm of the error over the norm of the tensor, "of large" the largest error as a
+share of the tensor's largest value; "> half", "to 0" and "subnorm" are shares of values that
+float16 turns into infinity, into 0, or holds with fewer bits, for results and for their gradients
+times the loss scale.
 
 exit codes:
   0  both sides agree, or differ by rounding only, and fetches, gradients and weights are finite;
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--after", type=not_negative, default=0, metavar="N",
-        help="let the script make N runs before (default 0)",
+        help="leave out the first N runs of the script (default 0)",
     )  # fmt: skip
     add(
         "--steps",
@@ -81,14 +81,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--all",
         action="store_true",
-        help="print every tensor and operator, where both sides agree too",
+        help="print every tensor and operator, also those that agree",
     )
-    within = "beside the CPU: what is within agrees, beyond it is rounding or differs (default {})"
+    within = (
+        "against cpu: what is within it agrees, what is beyond is rounding or differs (default {})"
+    )
     add("--rtol", type=float, default=1e-5, help=within.format("1e-5"))
     add("--atol", type=float, default=1e-6, help=within.format("1e-6"))
     add(
         "--max-drift", type=float, default=0.02,
-        help="beside another precision: how far a tensor may be off, of its norm (default 0.02)",
+        help="against fp32 or fp16: how far a tensor may be off, as a share of its norm "
+        "(default 0.02)",
     )  # fmt: skip
     add("--without-dropout", action="store_true", help="switch dropout off on both sides")
 
