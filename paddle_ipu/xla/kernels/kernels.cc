@@ -1,10 +1,12 @@
 // The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention,
-// products with half partials, stochastic rounding), and C functions for library.py (open oneDNN, pack and unpack weights).
+// products with half partials, stochastic rounding, concatenation), and C functions for library.py (open oneDNN, pack and
+// unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
 // the layout of the kernel.
 
+#include "memory/concatenation.h"
 #include "onednn/direct.h"
 #include "onednn/training.h"
 #include "threads/parts.h"
@@ -32,6 +34,12 @@ using Numbers = ffi::Span<const int64_t>;
 
 // How many multiplications take as long as rounding an element.
 constexpr int64_t kWorkOfRounding = 32;
+
+// Numbers of the spec of a concatenation: rows and threads.
+constexpr int kConcatenationNumbers = 2;
+
+// Bytes for whose copy a thread is worth its start.
+constexpr int64_t kLeastBytes = 1 << 19;
 
 using Key = std::array<int64_t, kNumbers>;
 
@@ -216,6 +224,29 @@ ffi::Error run_rounding(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::Buf
   return ran ? ffi::Error::Success() : ffi::Error::Internal("stochastic rounding could not run");
 }
 
+// Arrays that have `spec[0]` rows each; `spec[1]` threads may share the copy.
+ffi::Error run_concatenation(ffi::ThreadPool pool, Numbers numbers, ffi::RemainingArgs arrays,
+                             ffi::Result<ffi::AnyBuffer> result) {
+  if (numbers.size() != kConcatenationNumbers || numbers[0] < 1) {
+    return ffi::Error::InvalidArgument("a concatenation: no spec");
+  }
+  Concatenation work = {{}, numbers[0], 0, static_cast<char*>(result->untyped_data())};
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto array = arrays.get<ffi::AnyBuffer>(i);
+    if (!array.has_value()) return array.error();
+    const int64_t size = static_cast<int64_t>(array->size_bytes());
+    if (size % work.rows != 0) return ffi::Error::InvalidArgument("a concatenation: an array without so many rows");
+    work.arrays.push_back({static_cast<const char*>(array->untyped_data()), size / work.rows});
+    work.bytes += size / work.rows;
+  }
+  if (work.size() != static_cast<int64_t>(result->size_bytes())) {
+    return ffi::Error::InvalidArgument("a concatenation: arrays that do not fit its result");
+  }
+  const int64_t parts = work.parts(), threads = std::clamp<int64_t>(work.size() / kLeastBytes, 1, std::max<int64_t>(1, numbers[1]));
+  const bool ran = parts == 0 || take_parts(pool, parts, threads, [&work](int64_t part) { work.take(part); });
+  return ran ? ffi::Error::Success() : ffi::Error::Internal("a concatenation could not run");
+}
+
 // Calls `run`, and gives XLA an error for what it raises.
 template <auto run>
 struct Guarded {
@@ -347,6 +378,17 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_rounding, Guarded<run_rounding>(),
                                   .Arg<Array>()
                                   .Arg<ffi::Buffer<ffi::U32>>()
                                   .Ret<Array>());
+
+// How many numbers the spec of a concatenation has.
+int paddle_ipu_concatenation_numbers() { return kConcatenationNumbers; }
+
+// XLA's custom call: any number of arrays.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_concatenation, Guarded<run_concatenation>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .RemainingArgs()
+                                  .Ret<ffi::AnyBuffer>());
 
 }  // extern "C"
 #pragma GCC visibility pop

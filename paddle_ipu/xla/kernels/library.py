@@ -55,6 +55,12 @@ ROUNDING_TARGET = "paddle_ipu_rounding"
 ROUNDING_NUMBERS = 3
 """How many int64 numbers the spec of stochastic rounding is."""
 
+CONCATENATION_TARGET = "paddle_ipu_concatenation"
+"""The name under which XLA knows the kernel of memory/concatenation.cc."""
+
+CONCATENATION_NUMBERS = 2
+"""How many int64 numbers the spec of a concatenation is."""
+
 Array = np.ndarray[Any, Any]
 
 _FOLDER = Path(__file__).parent
@@ -288,6 +294,7 @@ def _opened() -> _Opened | str:
     attention = getattr(library, "paddle_ipu_attention_numbers", None)
     half_product = getattr(library, "paddle_ipu_half_product_numbers", None)
     rounding = getattr(library, "paddle_ipu_rounding_numbers", None)
+    concatenation = getattr(library, "paddle_ipu_concatenation_numbers", None)
     training = getattr(library, "paddle_ipu_onednn_training", None)
     if (
         training is None
@@ -299,6 +306,8 @@ def _opened() -> _Opened | str:
         or half_product() != HALF_PRODUCT_NUMBERS
         or rounding is None
         or rounding() != ROUNDING_NUMBERS
+        or concatenation is None
+        or concatenation() != CONCATENATION_NUMBERS
     ):
         return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
@@ -315,6 +324,7 @@ def _opened() -> _Opened | str:
         ATTENTION_TARGET: library.paddle_ipu_attention,
         HALF_PRODUCT_TARGET: library.paddle_ipu_half_product,
         ROUNDING_TARGET: library.paddle_ipu_rounding,
+        CONCATENATION_TARGET: library.paddle_ipu_concatenation,
     }
     for name, function in functions.items():
         capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]

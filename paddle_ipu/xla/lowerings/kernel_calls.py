@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.attention import AttentionSpec, attended
+from paddle_ipu.xla.kernels.concatenation import joined
 from paddle_ipu.xla.lowerings.arrays import Inputs, optional_input
 from paddle_ipu.xla.lowerings.registry import REWRITTEN, Attributes, LoweringContext, lowering
 
@@ -56,3 +57,9 @@ def attention(context: LoweringContext, inputs: Inputs, attributes: Attributes) 
     query, key, value = (jnp.asarray(array) for array in inputs[:3])
     mask = optional_input(inputs, 3)
     return attended(spec, query, key, value, mask, attributes["shape"])
+
+
+@lowering(REWRITTEN, "Concat")
+def concatenation(context: LoweringContext, inputs: Inputs, attributes: Attributes) -> jax.Array:
+    """The tensors, of one dtype, joined along ``axis``, which is from 0."""
+    return joined([jnp.asarray(array) for array in inputs], int(attributes["axis"]))

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from paddle_ipu.passes.pass_base import OrderedPass, in_order, run_passes
 from paddle_ipu.xla.rewrites.fused_attention import FuseAttention
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
+from paddle_ipu.xla.rewrites.joined_feeds import JoinFeeds
 from paddle_ipu.xla.rewrites.replacement import copied
 from paddle_ipu.xla.rewrites.slice_pushdown import PushSlices
 from paddle_ipu.xla.rewrites.weight_passes import FoldNorms, FuseProducts, TransposeKernels
@@ -20,6 +21,7 @@ PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
     FoldNorms(),
     FuseAttention(),
     FuseProducts(),
+    JoinFeeds(),
 )
 
 

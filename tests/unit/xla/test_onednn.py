@@ -236,6 +236,7 @@ int paddle_ipu_onednn_numbers() { return CONVOLUTION_NUMBERS; }
 int paddle_ipu_attention_numbers() { return ATTENTION_NUMBERS; }
 int paddle_ipu_half_product_numbers() { return HALF_PRODUCT_NUMBERS; }
 int paddle_ipu_rounding_numbers() { return ROUNDING_NUMBERS; }
+int paddle_ipu_concatenation_numbers() { return CONCATENATION_NUMBERS; }
 const char* paddle_ipu_onednn_error() { return ""; }
 long paddle_ipu_onednn_packed(const long* spec) { return -1; }
 int paddle_ipu_onednn_open(const char* path) { return 30000; }
@@ -250,6 +251,7 @@ XLA_FFI_Error* paddle_ipu_onednn_convolution(XLA_FFI_CallFrame* call) {
 XLA_FFI_Error* paddle_ipu_attention(XLA_FFI_CallFrame* call) { return 0; }
 XLA_FFI_Error* paddle_ipu_half_product(XLA_FFI_CallFrame* call) { return 0; }
 XLA_FFI_Error* paddle_ipu_rounding(XLA_FFI_CallFrame* call) { return 0; }
+XLA_FFI_Error* paddle_ipu_concatenation(XLA_FFI_CallFrame* call) { return 0; }
 XLA_FFI_Error* paddle_ipu_onednn_training(XLA_FFI_CallFrame* call) { return 0; }
 """
 """A library whose headers have a newer version of XLA's interface."""
@@ -267,6 +269,7 @@ def test_a_library_for_a_newer_jaxlib_is_told(
         "ATTENTION_NUMBERS": library.ATTENTION_NUMBERS,
         "HALF_PRODUCT_NUMBERS": library.HALF_PRODUCT_NUMBERS,
         "ROUNDING_NUMBERS": library.ROUNDING_NUMBERS,
+        "CONCATENATION_NUMBERS": library.CONCATENATION_NUMBERS,
     }
     defined = [f"-D{name}={value}" for name, value in numbers.items()]
     command = [str(COMPILER), *defined, "-fPIC", "-shared", f"-I{jax.ffi.include_dir()}"]
