@@ -27,7 +27,7 @@ class Constants:
             state, exchange code.
         tile_imbalance: what the fullest tile holds, over the mean of the tiles.
         norm_forward, norm_backward: passes of a normalisation of rows over its operand; that of a
-            batch has two fewer forward.
+            batch has two thirds of them forward, and one third with known statistics.
         softmax_forward, softmax_backward: likewise of a softmax, beside the exponential.
         cycles_an_index: a tile's cycles for each index of a gather or scatter.
         gates_forward, gates_backward: passes of a recurrent layer over its gates, beside their

@@ -161,8 +161,8 @@ def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
     sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     passes, by_rows = pricing.constants.norm_forward, (2.0, 5.0)
     if operator.op_type == "BatchNormalization":
-        known = len(operator.outputs) < 5
-        passes, by_rows = passes - (4.0 if known else 2.0), (0.0, 0.0)
+        is_known = len(operator.outputs) < 5
+        passes, by_rows = passes / 6.0 * (2.0 if is_known else 4.0), (0.0, 0.0)
     forward = pricing.map(x.elements, x.item, passes * _cycles(rule, x), sets=4)
     backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=6)
     forward, backward = (
