@@ -42,9 +42,9 @@ const tableIn = html => new DOMParser().parseFromString(html, "text/html").query
 
 /** Puts a table in the place of its text, with as many rows as are shown first. */
 function unpack(place) {
-  const [head, body] = place.textContent.split(/(?<=<tbody>)/), end = body.indexOf("</tbody>");
-  const rows = body.slice(0, end).trim().split(/\n(?=<tr)/);
-  const table = tableIn(head + rows.splice(0, PAGE).join(""));
+  const html = place.textContent, [begin, end] = ["<tbody>", "</tbody>"].map(x => html.indexOf(x));
+  const rows = html.slice(begin, end).split(/\n(?=<tr)/).slice(1);
+  const table = tableIn(html.slice(0, begin) + rows.splice(0, PAGE).join(""));
   unread.set(table, rows);
   place.replaceWith(table);
 }
