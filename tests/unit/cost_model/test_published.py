@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from statistics import median
 
 import pytest
 
-from benchmarks.published import ROWS, Row, kept_strategies, program_of
+from benchmarks.published import ROWS, kept_strategies, program_of
 from benchmarks.published_programs import (
     ATTENTION_IPUS,
     FEED_FORWARD_IPUS,
@@ -17,20 +19,46 @@ from benchmarks.published_programs import (
 )
 from examples.bert.stages.presets import PRESETS
 from paddle_ipu.cost_model.machines import machine_named
+from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.uncertainty import rate_interval
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("static_mode")]
 
 POD16 = machine_named("POD16")
 
 
+@cache
+def of_row(at: int) -> tuple[Program, Prediction]:
+    program = program_of(ROWS[at], kept_strategies())
+    return program, predict(program, machine_named(ROWS[at].machine))
+
+
+def error(at: int) -> float:
+    """The predicted rate over the published one, less 1."""
+    return of_row(at)[1].cycles.throughput * ROWS[at].packed / ROWS[at].published - 1.0
+
+
 @pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name} {row.published} {row.batch}")
-def test_every_row_is_within_a_quarter_of_its_source_and_fits(row: Row) -> None:
-    found = predict(program_of(row, kept_strategies()), machine_named(row.machine))
-    assert found.memory.fits
-    assert found.cycles.throughput * row.packed == pytest.approx(row.published, rel=0.25)
+@pytest.mark.parametrize("at", range(len(ROWS)), ids=lambda at: f"{at + 1} {ROWS[at].name}")
+def test_every_row_is_within_a_fifth_of_its_source_and_fits(at: int) -> None:
+    assert of_row(at)[1].memory.fits
+    assert abs(error(at)) < 0.2
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
+def test_the_rows_are_near_on_both_sides_and_within_their_intervals() -> None:
+    places = [at for at, row in enumerate(ROWS) if row.is_comparable]
+    errors = [error(at) for at in places]
+    assert median(map(abs, errors)) < 0.07
+    assert 0.25 < sum(each > 0 for each in errors) / len(errors) < 0.75
+    inside = 0
+    for at in places:
+        program, found = of_row(at)
+        interval, packed = rate_interval(found, livenesses(program)), ROWS[at].packed
+        inside += interval.low * packed <= ROWS[at].published <= interval.high * packed
+    assert inside >= 0.8 * len(places)
 
 
 def predicted(program: Program) -> Prediction:
