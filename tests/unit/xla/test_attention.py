@@ -97,6 +97,35 @@ def test_any_size(
     _check(_spec(batches, heads, rows, columns, depth, width, by_row, threads=threads), by_row)
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 5), st.integers(1, 70), st.integers(1, 140), st.integers(1, 140),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_the_few_rows_of_a_decoder(
+    rows: int, columns: int, depth: int, width: int, by_row: bool, masked: bool
+) -> None:
+    spec = _spec(2, 3, rows, columns, depth, width, by_row, scale=depth**-0.5)
+    mask = np.random.default_rng(2).standard_normal((1, 1, rows, columns), np.float32)
+    if masked:
+        spec = replace(spec, mask=(0, 0, columns, 1), gain=-0.9)
+    _check(spec, by_row, mask if masked else None)
+
+
+def test_a_row_does_not_see_what_lies_behind_its_keys_and_values() -> None:
+    """Sizes that are no whole vectors, with NaN behind each row and behind the last."""
+    spec = _spec(2, 3, 2, 37, 13, 27, by_row=True)
+    arrays = _arrays(spec, by_row=True)
+    expected, _ = _expected(spec, arrays, 0, by_row=True)
+    wide = [
+        np.pad(array, ((0, 0), (0, 1), (0, 0), (0, 7)), constant_values=np.nan) for array in arrays
+    ]
+    inside = [tuple(step // 4 for step in array.strides) for array in wide]
+    query, key, value = ((outer, head, row) for outer, row, head, _ in inside)
+    found = _given(replace(spec, query=query, key=key, value=value), tuple(wide), None, by_row=True)
+    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+
+
 def test_few_heads_are_cut_into_rows_for_several_threads() -> None:
     _check(_spec(1, 1, 517, 300, 64, 64), by_row=True)
 

@@ -2,7 +2,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+// How many multiplications by an element of K or V take as long as reading it from memory.
+constexpr int64_t kRowsWhileReading = 16;
 
 // What is computed; the fields are in the order in which attention.py writes them. Q is [rows, depth], K is
 // [columns, depth], V is [columns, width] and the result is [rows, width], for each example and head. Strides are
@@ -17,7 +21,8 @@ struct AttentionSpec {
   int64_t threads, lanes;
   double scale, gain;
 
-  int64_t work() const { return batches * heads * rows * columns * (depth + width); }
+  // In multiplications; of few rows it is that of reading K and V.
+  int64_t work() const { return batches * heads * std::max(rows, kRowsWhileReading) * columns * (depth + width); }
 };
 constexpr int kAttentionNumbers = sizeof(AttentionSpec) / sizeof(int64_t);
 
