@@ -50,6 +50,7 @@ class Model:
         output_dtypes: their declared types, Paddle's names, in the same order.
         rows: micro-batches of one run: batches of a step times replicas; one where runs share
             steps, with ipu_enable_model_runtime_executor.
+        shares_steps: whether they do, and may be given the same memory.
 
     Raises:
         ModelFileError: damaged or mismatched files.
@@ -65,6 +66,7 @@ class Model:
         replicas = values["replicated_graph_count"] if values["enable_replicated_graphs"] else 1
         shared = values["enable_model_runtime_executor"]
         # Runs that share steps feed one micro-batch each, or a part of one.
+        self.shares_steps = bool(shared)
         self.rows = 1 if shared else int(values["batches_per_step"] * replicas)
         self._gathers = shared and values["timeout_ms"] > 0
         self._micro_batch = int(values["micro_batch_size"])

@@ -106,7 +106,7 @@ class IpuPredictor:
 
         Args:
             inputs: tensors, one for each input in the order of their names; the handles then
-                stay as they are.
+                stay as they are. Neither they nor the results are copied.
 
         Returns:
             None; with `inputs` a list of tensors, one for each output.
@@ -142,12 +142,17 @@ class IpuPredictor:
                 f"run got {len(inputs)} tensors, the model has {len(self._inputs)} inputs: "
                 f"{', '.join(map(repr, self._inputs)) or '(none)'}."
             )
-        results = self._model.run([view_of(tensor, "run") for tensor in inputs])
+        arrays = [view_of(tensor, "run") for tensor in inputs]
+        results = self._model.run(arrays)
+        held = {_place_of(array) for array in arrays}
+        tensors = []
         with _dynamic_mode():
-            return [
-                core.eager.Tensor(array, core.CPUPlace(), False, False, name, True)
-                for name, array in zip(self._outputs, results, strict=True)
-            ]
+            for name, array in zip(self._outputs, results, strict=True):
+                # A result may be an input, or another result; a tensor can be written.
+                is_own = not self._model.shares_steps and _place_of(array) not in held
+                held.add(_place_of(array))
+                tensors.append(core.eager.Tensor(array, core.CPUPlace(), False, is_own, name, True))
+        return tensors
 
     def clone(self, stream: object = None) -> IpuPredictor:
         """A predictor with inputs and outputs of its own; model, weights and programs are shared.
@@ -235,6 +240,12 @@ def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **keywords)
 
     return create
+
+
+def _place_of(array: Array) -> int:
+    """Where its memory begins."""
+    place: int = array.__array_interface__["data"][0]
+    return place
 
 
 @contextlib.contextmanager

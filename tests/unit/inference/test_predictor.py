@@ -117,6 +117,86 @@ def test_tensors_in_give_tensors(predictor: Any, on_cpu: Any) -> None:
     assert own.get_input_handle("x").shape() == [0]
 
 
+@pytest.fixture(scope="module")
+def aliases(made_once: Callable[..., Path]) -> Path:
+    """A model whose results are its input, its weight, and one tensor twice."""
+
+    def save(folder: Path) -> None:
+        paddle.enable_static()
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with (
+            paddle.static.scope_guard(paddle.static.Scope()),
+            paddle.static.program_guard(main, startup),
+        ):
+            x = paddle.static.data("x", [2, 3], "float32")
+            weight = paddle.static.create_parameter(
+                [2, 3], "float32", default_initializer=paddle.nn.initializer.Constant(7.0)
+            )
+            total = x + weight
+            executor = paddle.static.Executor()
+            executor.run(startup)
+            results = [paddle.assign(x), paddle.assign(weight), total, paddle.assign(total)]
+            paddle.static.save_inference_model(str(folder / "aliases"), [x], results, executor)
+        paddle.disable_static()
+
+    return made_once("predictor_aliases", save)
+
+
+@pytest.mark.parametrize("shares_steps", [False, True])
+def test_tensors_that_a_run_gives_may_be_written(aliases: Path, shares_steps: bool) -> None:
+    """Neither inputs, weights, other results nor later runs change."""
+    program = next(p for p in aliases.glob("aliases.*") if p.suffix != ".pdiparams")
+    config = inference.Config(str(program), str(aliases / "aliases.pdiparams"))
+    config.disable_glog_info()
+    config.enable_ipu(1, 2)
+    config.set_ipu_config(ipu_enable_model_runtime_executor=shares_steps)
+    own = inference.create_predictor(config)
+    x = paddle.full([2, 3], 5.0)
+    for _ in range(3):
+        results = own.run([x])
+        for number, expected in enumerate([5.0, 7.0, 12.0, 12.0]):
+            np.testing.assert_array_equal(results[number].numpy(), np.full((2, 3), expected))
+            results[number].fill_(-1.0)
+    np.testing.assert_array_equal(x.numpy(), np.full((2, 3), 5.0, np.float32))
+
+
+def test_tensors_that_a_run_gives_live_longer_than_the_predictor(
+    config_of: Callable[[str], Any],
+) -> None:
+    config = config_of("rows")
+    config.enable_ipu(1, 4)
+    own = inference.create_predictor(config)
+    feeds = rows(4)
+    expected = run(own, feeds)
+    results = own.run([paddle.to_tensor(array) for array in feeds.values()])
+    del own
+    gc.collect()
+    assert_alike([result.numpy() for result in results], expected, within=0)
+
+
+def test_what_a_run_gives_is_the_next_runs_input_without_a_copy(
+    aliases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = next(p for p in aliases.glob("aliases.*") if p.suffix != ".pdiparams")
+    config = inference.Config(str(program), str(aliases / "aliases.pdiparams"))
+    config.disable_glog_info()
+    config.enable_ipu(1, 2)
+    own = inference.create_predictor(config)
+    places: list[tuple[int, list[int]]] = []
+    compute = own._model.run
+
+    def watched(arrays: Any) -> Any:
+        results = compute(arrays)
+        places.append((arrays[0].ctypes.data, [each.ctypes.data for each in results]))
+        return results
+
+    monkeypatch.setattr(own._model, "run", watched)
+    first = own.run([paddle.full([2, 3], 5.0)])
+    again = own.run([first[2]])
+    assert places[1][0] == places[0][1][2] == first[2].data_ptr()
+    np.testing.assert_array_equal(again[2].numpy(), np.full((2, 3), 19.0, np.float32))
+
+
 def test_half_leaves_model_inputs_and_outputs_alone(
     config_of: Callable[[str], Any], on_cpu: Any
 ) -> None:
