@@ -1,6 +1,6 @@
 // The library's entry points: custom calls for XLA (convolutions by constant weights, those of training, attention,
-// products with half partials, stochastic rounding, concatenation), and C functions for library.py (open oneDNN, pack and
-// unpack weights).
+// products with half partials, stochastic rounding, concatenation, sums by channel), and C functions for library.py (open
+// oneDNN, pack and unpack weights).
 //
 // A convolution of x [N, H, W, C] adds bias and addend and applies the activation while its result is in registers or
 // in the cache, so that they cost no pass over memory. XLA's own threads run its parts. Weights are packed once, in
@@ -34,6 +34,8 @@ using Numbers = ffi::Span<const int64_t>;
 
 // How many multiplications take as long as rounding an element.
 constexpr int64_t kWorkOfRounding = 32;
+// Likewise reading one from memory.
+constexpr int64_t kWorkOfReading = 16;
 
 // Numbers of the spec of a concatenation: rows and threads.
 constexpr int kConcatenationNumbers = 2;
@@ -247,6 +249,55 @@ ffi::Error run_concatenation(ffi::ThreadPool pool, Numbers numbers, ffi::Remaini
   return ran ? ffi::Error::Success() : ffi::Error::Internal("a concatenation could not run");
 }
 
+// Sums by channel of x [sites, rows, channels], and of its gradient where there is one; see channel_sums.h.
+ffi::Error sum_channels(ffi::ThreadPool& pool, Numbers numbers, const Array& x, const Array* gradient, const Array* mean,
+                        const Array* inverse, Array& first, Array& second) {
+  if (numbers.size() != kChannelNumbers) return ffi::Error::InvalidArgument("sums by channel: no spec");
+  ChannelSpec spec;
+  std::memcpy(&spec, numbers.begin(), sizeof spec);
+  const simd::Kernels* kernels = simd::kernels(spec.lanes);
+  if (kernels == nullptr) {
+    return ffi::Error::InvalidArgument("sums by channel: vectors that this processor does not have");
+  }
+  if (spec.rows < 1 || spec.channels < 1) return ffi::Error::InvalidArgument("sums by channel: an empty axis");
+  const int64_t count = static_cast<int64_t>(x.element_count()), sites = count / (spec.rows * spec.channels);
+  const auto holds = [](const Array* own, int64_t elements) {
+    return own == nullptr || static_cast<int64_t>(own->element_count()) == elements;
+  };
+  const int64_t sums = sites * spec.channels;
+  if (!holds(&x, sums * spec.rows) || !holds(gradient, count) || !holds(mean, sums) || !holds(inverse, sums) ||
+      !holds(&first, sums) || !holds(&second, sums)) {
+    return ffi::Error::InvalidArgument("sums by channel: arrays that do not fit its spec");
+  }
+  const auto data = [](const Array* own) { return own == nullptr ? nullptr : own->typed_data(); };
+  const ChannelBuffers buffers = {sites,         x.typed_data(),     data(gradient),     data(mean),
+                                  data(inverse), first.typed_data(), second.typed_data()};
+  const int64_t parts = kernels->channel_parts(spec, buffers);
+  if (parts == 0) return ffi::Error::Success();
+  // Of this thread, which does nothing else until the last part is done.
+  thread_local Memory memory;
+  float* floats = memory.floats(2 * parts * spec.channels);
+  const ChannelScratch scratch = {floats, floats + parts * spec.channels};
+  const int64_t threads = std::clamp<int64_t>(count * kWorkOfReading / kLeastWork, 1, std::min(parts, spec.threads));
+  const auto take = gradient == nullptr ? kernels->take_moments : kernels->take_gradients;
+  const auto join = gradient == nullptr ? kernels->join_moments : kernels->join_gradients;
+  const bool ran = take_parts(pool, parts, threads,
+                              [take, spec, buffers, scratch](int64_t part) { take(spec, part, buffers, scratch); });
+  if (!ran) return ffi::Error::Internal("sums by channel could not run");
+  for (int64_t site = 0; site < sites; ++site) join(spec, site, buffers, scratch);
+  return ffi::Error::Success();
+}
+
+ffi::Error run_moments(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::Result<Array> mean,
+                       ffi::Result<Array> variance) {
+  return sum_channels(pool, numbers, x, nullptr, nullptr, nullptr, *mean, *variance);
+}
+
+ffi::Error run_gradient_sums(ffi::ThreadPool pool, Numbers numbers, Array gradient, Array x, Array mean, Array inverse,
+                             ffi::Result<Array> sum, ffi::Result<Array> along) {
+  return sum_channels(pool, numbers, x, &gradient, &mean, &inverse, *sum, *along);
+}
+
 // Calls `run`, and gives XLA an error for what it raises.
 template <auto run>
 struct Guarded {
@@ -389,6 +440,30 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_concatenation, Guarded<run_concatenatio
                                   .Attr<Numbers>("spec")
                                   .RemainingArgs()
                                   .Ret<ffi::AnyBuffer>());
+
+// How many numbers the spec of sums by channel has.
+int paddle_ipu_channel_numbers() { return kChannelNumbers; }
+
+// XLA's custom call: x; its means and variances.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_moments, Guarded<run_moments>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Ret<Array>()
+                                  .Ret<Array>());
+
+// XLA's custom call: the gradient, x, mean and 1 / standard deviation; the sums of the gradient, and along x.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(paddle_ipu_gradient_sums, Guarded<run_gradient_sums>(),
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<Numbers>("spec")
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .Arg<Array>()
+                                  .Ret<Array>()
+                                  .Ret<Array>());
 
 }  // extern "C"
 #pragma GCC visibility pop

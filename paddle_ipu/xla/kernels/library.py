@@ -40,26 +40,18 @@ TRAINING_TARGET = "paddle_ipu_onednn_training"
 ATTENTION_TARGET = "paddle_ipu_attention"
 """The name under which XLA knows the kernel of simd/attention.inc."""
 
-ATTENTION_NUMBERS = 30
-"""How many int64 numbers an AttentionSpec is."""
-
 HALF_PRODUCT_TARGET = "paddle_ipu_half_product"
 """The name under which XLA knows the kernel of simd/half_product.inc."""
-
-HALF_PRODUCT_NUMBERS = 8
-"""How many int64 numbers a HalfProductSpec is."""
 
 ROUNDING_TARGET = "paddle_ipu_rounding"
 """The name under which XLA knows the kernel of simd/rounding.inc."""
 
-ROUNDING_NUMBERS = 3
-"""How many int64 numbers the spec of stochastic rounding is."""
-
 CONCATENATION_TARGET = "paddle_ipu_concatenation"
 """The name under which XLA knows the kernel of memory/concatenation.cc."""
 
-CONCATENATION_NUMBERS = 2
-"""How many int64 numbers the spec of a concatenation is."""
+MOMENTS_TARGET = "paddle_ipu_moments"
+GRADIENT_SUMS_TARGET = "paddle_ipu_gradient_sums"
+"""The names under which XLA knows the kernels of simd/channel_sums.inc."""
 
 Array = np.ndarray[Any, Any]
 
@@ -125,6 +117,23 @@ class Spec:
     def weights_shape(self) -> tuple[int, int, int, int]:
         """Of the weights that a model has: [results, channels / groups, height, width]."""
         return self.results, self.channels // self.groups, self.kernel_height, self.kernel_width
+
+
+SPECS = {
+    "paddle_ipu_onednn_numbers": len(fields(Spec)),
+    "paddle_ipu_attention_numbers": 30,
+    "paddle_ipu_half_product_numbers": 8,
+    "paddle_ipu_rounding_numbers": 3,
+    "paddle_ipu_concatenation_numbers": 2,
+    "paddle_ipu_channel_numbers": 4,
+}
+"""Function of the library -> how many int64 numbers the spec is that it tells the length of."""
+
+TARGETS = (
+    _TARGET, TRAINING_TARGET, ATTENTION_TARGET, HALF_PRODUCT_TARGET, ROUNDING_TARGET,
+    CONCATENATION_TARGET, MOMENTS_TARGET, GRADIENT_SUMS_TARGET,
+)  # fmt: skip
+"""What XLA calls, under the names of the library's functions."""
 
 
 def threads() -> int:
@@ -290,26 +299,10 @@ def _opened() -> _Opened | str:
     except OSError as error:
         # Built for another machine, or without what it needs here.
         return f"{path.name} cannot be loaded: {error}"
-    numbers = getattr(library, "paddle_ipu_onednn_numbers", None)
-    attention = getattr(library, "paddle_ipu_attention_numbers", None)
-    half_product = getattr(library, "paddle_ipu_half_product_numbers", None)
-    rounding = getattr(library, "paddle_ipu_rounding_numbers", None)
-    concatenation = getattr(library, "paddle_ipu_concatenation_numbers", None)
-    training = getattr(library, "paddle_ipu_onednn_training", None)
-    if (
-        training is None
-        or numbers is None
-        or numbers() != len(fields(Spec))
-        or attention is None
-        or attention() != ATTENTION_NUMBERS
-        or half_product is None
-        or half_product() != HALF_PRODUCT_NUMBERS
-        or rounding is None
-        or rounding() != ROUNDING_NUMBERS
-        or concatenation is None
-        or concatenation() != CONCATENATION_NUMBERS
-    ):
-        return f"{path.name} was built from other sources; install paddle_ipu again"
+    for name, count in SPECS.items():
+        numbers = getattr(library, name, None)
+        if numbers is None or numbers() != count:
+            return f"{path.name} was built from other sources; install paddle_ipu again"
     library.paddle_ipu_onednn_error.restype = ctypes.c_char_p
     library.paddle_ipu_onednn_packed.restype = ctypes.c_int64
     onednn = _onednn()
@@ -318,16 +311,8 @@ def _opened() -> _Opened | str:
     number = int(library.paddle_ipu_onednn_open(os.fsencode(onednn)))
     if not number:
         return f"{onednn.name} of Paddle's wheel cannot be opened: {_error(library)}"
-    functions = {
-        _TARGET: library.paddle_ipu_onednn_convolution,
-        TRAINING_TARGET: training,
-        ATTENTION_TARGET: library.paddle_ipu_attention,
-        HALF_PRODUCT_TARGET: library.paddle_ipu_half_product,
-        ROUNDING_TARGET: library.paddle_ipu_rounding,
-        CONCATENATION_TARGET: library.paddle_ipu_concatenation,
-    }
-    for name, function in functions.items():
-        capsule = jax.ffi.pycapsule(function)  # type: ignore[no-untyped-call]
+    for name in TARGETS:
+        capsule = jax.ffi.pycapsule(getattr(library, name))  # type: ignore[no-untyped-call]
         try:
             jax.ffi.register_ffi_target(name, capsule, platform="cpu")
         except RuntimeError as error:

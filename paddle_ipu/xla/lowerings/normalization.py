@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.kernels import channel_sums
 from paddle_ipu.xla.lowerings.arrays import Inputs, Results, where_in_program
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.lowerings.residuals import Rematerialization, due
@@ -174,6 +175,18 @@ def _sum_of_rows(x: jax.Array) -> jax.Array:
     return jnp.sum(x, axis=0)
 
 
+def _moments(x: jax.Array, in_one_pass: bool) -> tuple[jax.Array, jax.Array]:
+    """The means and population variances of x [..., C]."""
+    if not in_one_pass and channel_sums.has_kernel(x):
+        return channel_sums.moments(x)
+    count = x.size // x.shape[-1]
+    mean = _sum_of_rows(x) / count
+    if in_one_pass:
+        variance = _sum_of_rows(lax.square(x)) / count - lax.square(mean)
+        return mean, lax.max(variance, jnp.zeros_like(variance))
+    return mean, _sum_of_rows(lax.square(x - mean)) / count
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
 def _over_batch(
     x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float, in_one_pass: bool
@@ -182,13 +195,7 @@ def _over_batch(
 
     Only the first result has a gradient.
     """
-    count = x.size // x.shape[-1]
-    mean = _sum_of_rows(x) / count
-    if in_one_pass:
-        variance = _sum_of_rows(lax.square(x)) / count - lax.square(mean)
-        variance = lax.max(variance, jnp.zeros_like(variance))
-    else:
-        variance = _sum_of_rows(lax.square(x - mean)) / count
+    mean, variance = _moments(x, in_one_pass)
     return (x - mean) * lax.rsqrt(variance + epsilon) * scale + bias, mean, variance
 
 
@@ -205,7 +212,10 @@ def _over_batch_backward(
     (x, mean, inverse, scale), (of_y, _, _) = due(residuals, gradients)
     count = x.size // x.shape[-1]
     normal = (x - mean) * inverse
-    of_scale, of_bias = _sum_of_rows(of_y * normal), _sum_of_rows(of_y)
+    if channel_sums.has_kernel(x):
+        of_bias, of_scale = channel_sums.gradient_sums(of_y, x, mean, inverse)
+    else:
+        of_scale, of_bias = _sum_of_rows(of_y * normal), _sum_of_rows(of_y)
     # With n = normal and mean(.) over the batch: scale * inverse * (g - mean(g) - n * mean(g * n)).
     of_x = (of_y - of_bias / count - normal * (of_scale / count)) * (inverse * scale)
     return of_x, of_scale.astype(scale.dtype), of_bias.astype(scale.dtype)

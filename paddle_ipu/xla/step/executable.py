@@ -52,6 +52,7 @@ _WORD = 0xFFFFFFFF
 _NO_MEMORY = "RESOURCE_EXHAUSTED"
 """How XLA's message begins where an allocation fails."""
 _NO_SCALARS = np.zeros(0, np.float32)
+_LARGE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -494,13 +495,15 @@ class Executable:
         range_checks.check_feeds(step.fed_checks, feeds)
         self._tell(range_checks.told_of_feeds(step.fed_checks, feeds))
         counters = np.asarray(self._seed_words(0), np.uint32)
+        fed: dict[str, HostArray | jax.Array] = dict(feeds)
         if self._instances is None:
             run = compiled
+            fed |= _uploaded({n: array for n, array in feeds.items() if array.nbytes >= _LARGE})
         else:
             self._share_weights()
             run = partial(self._instances.run, compiled, self.program.writes, self._global_arrays)
         arguments = (
-            self.weights, self._step.state.arrays(), dict(feeds), self._scalars(), counters
+            self.weights, self._step.state.arrays(), fed, self._scalars(), counters
         )  # fmt: skip
         if self._leaves_weights(step):
             anchors, finite = run(*arguments)
@@ -573,6 +576,17 @@ class Executable:
     def _scalars(self) -> HostArray:
         updater = self.program.updater
         return _NO_SCALARS if updater is None else updater.scalars()
+
+
+def _uploaded(feeds: Mapping[str, HostArray]) -> dict[str, jax.Array]:
+    """Feeds on the device, which their copies have reached.
+
+    XLA copies large ones in a thread of its own. While it does, it leaves the step to a thread,
+    too, in whose heap no memory for temporary buffers is kept (`process_changes.py`).
+    """
+    arrays: dict[str, jax.Array] = jax.device_put(dict(feeds)) if feeds else {}
+    _wait_for(arrays)
+    return arrays
 
 
 def _wait_for(arrays: Any) -> None:

@@ -232,11 +232,6 @@ def test_a_library_that_does_not_fit_is_told(
 _NEWER = r"""
 #include "xla/ffi/api/c_api.h"
 
-int paddle_ipu_onednn_numbers() { return CONVOLUTION_NUMBERS; }
-int paddle_ipu_attention_numbers() { return ATTENTION_NUMBERS; }
-int paddle_ipu_half_product_numbers() { return HALF_PRODUCT_NUMBERS; }
-int paddle_ipu_rounding_numbers() { return ROUNDING_NUMBERS; }
-int paddle_ipu_concatenation_numbers() { return CONCATENATION_NUMBERS; }
 const char* paddle_ipu_onednn_error() { return ""; }
 long paddle_ipu_onednn_packed(const long* spec) { return -1; }
 int paddle_ipu_onednn_open(const char* path) { return 30000; }
@@ -248,11 +243,6 @@ XLA_FFI_Error* paddle_ipu_onednn_convolution(XLA_FFI_CallFrame* call) {
   metadata->traits = 0;
   return 0;
 }
-XLA_FFI_Error* paddle_ipu_attention(XLA_FFI_CallFrame* call) { return 0; }
-XLA_FFI_Error* paddle_ipu_half_product(XLA_FFI_CallFrame* call) { return 0; }
-XLA_FFI_Error* paddle_ipu_rounding(XLA_FFI_CallFrame* call) { return 0; }
-XLA_FFI_Error* paddle_ipu_concatenation(XLA_FFI_CallFrame* call) { return 0; }
-XLA_FFI_Error* paddle_ipu_onednn_training(XLA_FFI_CallFrame* call) { return 0; }
 """
 """A library whose headers have a newer version of XLA's interface."""
 
@@ -262,17 +252,14 @@ def test_a_library_for_a_newer_jaxlib_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "newer.c"
-    source.write_text(_NEWER)
+    lengths = [f"int {name}() {{ return {count}; }}" for name, count in library.SPECS.items()]
+    others = [
+        f"XLA_FFI_Error* {name}(XLA_FFI_CallFrame* call) {{ return 0; }}"
+        for name in library.TARGETS[1:]
+    ]
+    source.write_text("\n".join([_NEWER, *lengths, *others]))
     path = tmp_path / "_kernels.so"
-    numbers = {
-        "CONVOLUTION_NUMBERS": PLAIN.numbers.size,
-        "ATTENTION_NUMBERS": library.ATTENTION_NUMBERS,
-        "HALF_PRODUCT_NUMBERS": library.HALF_PRODUCT_NUMBERS,
-        "ROUNDING_NUMBERS": library.ROUNDING_NUMBERS,
-        "CONCATENATION_NUMBERS": library.CONCATENATION_NUMBERS,
-    }
-    defined = [f"-D{name}={value}" for name, value in numbers.items()]
-    command = [str(COMPILER), *defined, "-fPIC", "-shared", f"-I{jax.ffi.include_dir()}"]
+    command = [str(COMPILER), "-fPIC", "-shared", f"-I{jax.ffi.include_dir()}"]
     subprocess.run([*command, str(source), "-o", str(path)], check=True, timeout=60)
     monkeypatch.setattr(library, "_FOLDER", tmp_path)
     why = library._opened.__wrapped__()

@@ -1,11 +1,12 @@
-// Kernels of our own: convolutions of 3 by 3, attention, products with half partials, and stochastic rounding. Their
-// sources, *.inc, are written for vectors of any length and compiled once for each set of instructions: avx2.cc,
-// avx512.cc.
+// Kernels of our own: convolutions of 3 by 3, attention, products with half partials, stochastic rounding, and sums by
+// channel. Their sources, *.inc, are written for vectors of any length and compiled once for each set of instructions:
+// avx2.cc, avx512.cc.
 
 #pragma once
 
 #include "plan.h"
 #include "simd/attention.h"
+#include "simd/channel_sums.h"
 #include "simd/half_product.h"
 #include "simd/rounding.h"
 
@@ -25,6 +26,9 @@ struct Kernels {
   // Likewise stochastic rounding.
   int64_t (*rounding_parts)(const RoundingBuffers& buffers);
   void (*round_part)(const RoundingSpec& spec, int64_t part, const RoundingBuffers& buffers);
+  // Likewise sums by channel; what parts have found is joined for each site.
+  int64_t (*channel_parts)(const ChannelSpec& spec, const ChannelBuffers& buffers);
+  ChannelStage take_moments, join_moments, take_gradients, join_gradients;
 };
 
 // Floats of the processor's longest vectors for which there are kernels, 16 or 8, and that ONEDNN_MAX_CPU_ISA, which caps
