@@ -16,6 +16,7 @@ from paddle_ipu.compiler.proposals import proposals
 from paddle_ipu.compiler.source import strategy_or_new
 from paddle_ipu.compiler.strategy_plan import StrategyPlan
 from paddle_ipu.cost_model import plan as planner
+from paddle_ipu.cost_model.cuttings import Cuttings
 from paddle_ipu.cost_model.machines import pods_like
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
@@ -248,14 +249,20 @@ def plan_of(
     *,
     batch: int = 0,
     candidates: int = planner.MOST,
+    cuttings: Cuttings | None = None,
 ) -> StrategyPlan:
-    """The plan for a target, in static mode; arguments as of ``plan``."""
+    """The plan for a target, in static mode; arguments as of ``plan``.
+
+    Args:
+        cuttings: of the target's program, kept from a plan for another machine of its IPUs.
+    """
     begin = time.perf_counter()
     batch = batch or target.batch
     for fewer in (False, True):
         tried = planner.plan(
-            target.program, target.machine, batch=batch, most=candidates, fewer=fewer
-        )
+            target.program, target.machine, batch=batch, most=candidates, fewer=fewer,
+            cuttings=cuttings,
+        )  # fmt: skip
         proposed = proposals(
             target.source, tried, target.machine, most=_PROPOSED, machine_name=target.machine_name
         )
@@ -273,10 +280,12 @@ def pod_plans_of(
         OptionError: there are no such Pods.
     """
     pods: list[PodPlan] = []
+    cuttings = Cuttings(target.program, target.machine.processor)
     for machine in pods_like(target.machine):
         reached = bool(pods) and pods[-1].throughput >= rate
         of_pod = replace(target, machine=machine, machine_name=machine.name)
-        pods.append(pod_plan_of(plan_of(of_pod, batch=batch, candidates=candidates)))
+        plan = plan_of(of_pod, batch=batch, candidates=candidates, cuttings=cuttings)
+        pods.append(pod_plan_of(plan))
         if reached:
             break
     return PodPlans(rate, pods, target.program.settings.training, target.subject)

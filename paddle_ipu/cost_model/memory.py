@@ -13,7 +13,7 @@ code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paddle_ipu.cost_model.liveness import (
@@ -24,7 +24,7 @@ from paddle_ipu.cost_model.liveness import (
     stage_operators,
 )
 from paddle_ipu.cost_model.machines import Machine
-from paddle_ipu.cost_model.operator_cost import Pricing
+from paddle_ipu.cost_model.operator_cost import OperatorCost, Pricing
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
 from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 
@@ -158,21 +158,33 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
 
 
 def predict_memory(
-    program: Program, machine: Machine, pricing: Pricing, lives: Mapping[int, StageLiveness]
+    program: Program,
+    machine: Machine,
+    pricing: Pricing,
+    lives: Mapping[int, StageLiveness],
+    *,
+    detailed: bool = True,
 ) -> MemoryReport:
-    """The memory of a program's IPUs; `lives` are its stages' (:func:`livenesses`)."""
+    """The memory of a program's IPUs.
+
+    Args:
+        lives: its stages' (:func:`livenesses`).
+        detailed: with the tensors of the peak, by layer; without them, and the schedule, it takes
+            half the time.
+    """
     stages = stage_operators(program)
     where = {stage: _ipu_of(operators) for stage, operators in stages.items()}
     ipus = sorted(set(where.values())) or [0]
-    origins = _origins(program)
+    origins = _origins(program) if detailed else {}
     weights = _weights_by_ipu(program)
     memories, off_chip = [], 0
     for ipu in ipus:
         here = [stage for stage in program.stages if where[stage] == ipu]
         operators = [op for stage in here for op in stages[stage]]
         memory, outside = _ipu_memory(
-            program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, origins
-        )
+            program, machine, pricing, ipu, here, operators, weights.get(ipu, []), lives, origins,
+            detailed,
+        )  # fmt: skip
         memories.append(memory)
         off_chip += outside
     return MemoryReport(tuple(memories), off_chip)
@@ -220,6 +232,7 @@ def _ipu_memory(
     weights: list[Tensor],
     lives: Mapping[int, StageLiveness],
     origins: Mapping[str, NodeOrigin],
+    detailed: bool,
 ) -> tuple[IpuMemory, int]:
     settings, processor = program.settings, machine.processor
     always, holdings, off_chip = _always(program, weights, operators, origins)
@@ -228,7 +241,7 @@ def _ipu_memory(
         op.name: int(max(cost.forward.temporary, cost.backward.temporary) * processor.tiles)
         for op, cost in zip(operators, costs, strict=True)
     }
-    code = _code_per_tile(operators, pricing, program) * processor.tiles
+    code = _code_per_tile(costs, pricing, program) * processor.tiles
     stash = 0
     for stage in here:
         depth = stash_depth(program, program.stages.index(stage))
@@ -242,20 +255,60 @@ def _ipu_memory(
             for t in lives[stage].stash
         ]
     steps: list[Step] = []
-    peak_tensors: list[Tensor] = []
     for stage in here:
         steps += lives[stage].forward
     for stage in reversed(here):
         steps += lives[stage].backward
-    base = sum(always.values()) + stash
-    peak, at, live, temporary = base, 0, 0, 0
-    timeline = []
+    held = sum(always.values()) + stash
+    peak, at, live, temporary = held, 0, 0, 0
     for index, step in enumerate(steps):
         needed = temporaries.get(step.label, 0)
-        total = int(base + step.bytes + needed)
-        timeline.append(Step(step.label, step.phase, float(total + code)))
+        total = int(held + step.bytes + needed)
         if total > peak:
             peak, at, live, temporary = total, index, int(step.bytes), needed
+    categories = {
+        **always,
+        "code": int(code),
+        "stash": stash,
+        "activations": live,
+        "temporaries": temporary,
+    }
+    per_tile = peak / processor.tiles * pricing.constants.tile_imbalance + code / processor.tiles
+    memory = IpuMemory(
+        ipu=ipu,
+        capacity=processor.memory,
+        tile_capacity=processor.tile_memory,
+        peak=int(peak + code),
+        per_tile=int(per_tile),
+        categories={name: categories.get(name, 0) for name in CATEGORIES},
+    )
+    if not detailed:
+        return memory, off_chip
+    memory.steps = [
+        Step(s.label, s.phase, float(int(held + s.bytes + temporaries.get(s.label, 0)) + code))
+        for s in steps
+    ]
+    memory.peak_step = at
+    _add_holdings(memory, holdings, always, here, lives, origins)
+    return memory, off_chip
+
+
+def _add_holdings(
+    memory: IpuMemory,
+    holdings: list[Holding],
+    always: Mapping[str, int],
+    here: list[int],
+    lives: Mapping[int, StageLiveness],
+    origins: Mapping[str, NodeOrigin],
+) -> None:
+    """Notes an IPU's tensors, by layer.
+
+    Args:
+        holdings: those that always live, and the stash.
+        always: the categories of the former.
+        here: stages of the IPU.
+    """
+    peak_tensors: list[Tensor] = []
     if here:
         fullest = max(here, key=lambda stage: sum(t.bytes for t in lives[stage].peak_tensors))
         peak_tensors = lives[fullest].peak_tensors
@@ -265,36 +318,15 @@ def _ipu_memory(
         for t in peak_tensors
         if t.name not in kept
     ]
-    categories = {
-        **always,
-        "code": int(code),
-        "stash": stash,
-        "activations": live,
-        "temporaries": temporary,
+    memory.layers = _by_layer(holdings)
+    memory.always_layers = _by_layer([h for h in holdings if h.category not in PASSING])
+    memory.whole_layers = _by_layer(holdings, str)
+    memory.category_layers = {
+        name: _by_layer([h for h in holdings if h.category == name])
+        for name in (*always, "stash")
+        if any(h.category == name for h in holdings)
     }
-    per_tile = peak / processor.tiles * pricing.constants.tile_imbalance + code / processor.tiles
-    return (
-        IpuMemory(
-            ipu=ipu,
-            capacity=processor.memory,
-            tile_capacity=processor.tile_memory,
-            peak=int(peak + code),
-            per_tile=int(per_tile),
-            categories={name: categories.get(name, 0) for name in CATEGORIES},
-            steps=timeline,
-            peak_step=at,
-            layers=_by_layer(holdings),
-            always_layers=_by_layer([h for h in holdings if h.category not in PASSING]),
-            whole_layers=_by_layer(holdings, str),
-            category_layers={
-                name: _by_layer([h for h in holdings if h.category == name])
-                for name in (*always, "stash")
-                if any(h.category == name for h in holdings)
-            },
-            holdings=sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40],
-        ),
-        off_chip,
-    )
+    memory.holdings = sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40]
 
 
 def _always(
@@ -357,12 +389,11 @@ def _always(
     return by_category, holdings, off_chip
 
 
-def _code_per_tile(operators: list[Operator], pricing: Pricing, program: Program) -> float:
+def _code_per_tile(costs: Sequence[OperatorCost], pricing: Pricing, program: Program) -> float:
     """Bytes of a tile for code, vertices and exchange; equal operators share it by outlining."""
     seen: set[int] = set()
     sets = 0.0
-    for operator in operators:
-        cost = pricing.cost_of(operator)
+    for cost in costs:
         if program.settings.outlining and id(cost) in seen:
             continue
         seen.add(id(cost))

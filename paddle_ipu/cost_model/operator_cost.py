@@ -44,9 +44,30 @@ class Pricing(PartCosts):
     def __init__(self, processor: Processor, constants: Constants = CONSTANTS) -> None:
         super().__init__(processor, constants)
         self._known: dict[tuple[object, ...], OperatorCost] = {}
+        self._placed: dict[tuple[object, ...], tuple[Operator, OperatorCost]] = {}
 
     def cost_of(self, operator: Operator) -> OperatorCost:
         """The cycles of an operator, all its `times` together."""
+        # One operator at many places: its copies have the same tensors.
+        same = (
+            id(operator.inputs),
+            id(operator.outputs),
+            id(operator.schema),
+            id(operator.attributes),
+            operator.times,
+            operator.gradient,
+            operator.memory_proportion,
+            operator.serial,
+            operator.half_partials,
+        )
+        known = self._placed.get(same)
+        if known is None:
+            # Kept with what has these identities.
+            known = self._placed[same] = (operator, self._cost_of_alike(operator))
+        return known[1]
+
+    def _cost_of_alike(self, operator: Operator) -> OperatorCost:
+        """The cost of the operators that are priced alike."""
         key = (
             operator.op_type,
             operator.cost,

@@ -40,33 +40,45 @@ def place(program: Program, cuts: Cuts) -> Program:
     )
 
 
-def balanced(
-    program: Program,
-    ipus: int,
-    pricing: Pricing,
-    recompute: bool,
-    first: float = 1.0,
-    crossing: float = math.inf,
-) -> Cuts | None:
-    """The cuts for so many IPUs that make the slowest fastest; None where there are none.
+class Cutter:
+    """Cuts a program for numbers of IPUs.
 
     Args:
-        first: the first IPU's time over the others': below 1 leaves it memory for embeddings,
-            which take no time.
-        crossing: a cut crosses at most so many times the bytes of the one that fewest cross.
+        pricing: of its operators.
+        recompute: backward does forward again.
     """
-    count = len(program.operators)
-    if ipus == 1:
-        return Cuts((0,), (0,))
-    sums = [0.0, *accumulate(operator_cycles(program, pricing, recompute))]
-    places = _places(program, crossing)
-    shared = _shared(program)
-    if shared is None:
-        return _straight(sums, places, ipus, first)
-    begin, end = shared
-    if not any(begin < place <= end for place in places) or ipus < 2:
-        return None
-    return _folded(sums, [p for p in places if begin < p <= end], ipus, count, first)
+
+    def __init__(self, program: Program, pricing: Pricing, recompute: bool) -> None:
+        self._program = program
+        self._sums = [0.0, *accumulate(operator_cycles(program, pricing, recompute))]
+        self._shared = _shared(program)
+        self._places: dict[float, list[int]] = {}
+
+    def balanced(
+        self, ipus: int, first: float = 1.0, crossing: float = math.inf, growth: float = 1.0
+    ) -> Cuts | None:
+        """The cuts that make the slowest IPU fastest; None where there are none.
+
+        Args:
+            first: the first IPU's time over the others': below 1 leaves it memory for embeddings,
+                which take no time.
+            crossing: a cut crosses at most so many times the bytes of the one that fewest cross.
+            growth: the first stage's time over the last one's, evenly more from stage to stage:
+                below 1 leaves the stages memory that keep most micro-batches for backward.
+        """
+        count = len(self._program.operators)
+        if ipus == 1:
+            return Cuts((0,), (0,))
+        if crossing not in self._places:
+            self._places[crossing] = _places(self._program, crossing)
+        places = self._places[crossing]
+        if self._shared is None:
+            return _straight(self._sums, places, ipus, first, growth)
+        begin, end = self._shared
+        if not any(begin < place <= end for place in places) or ipus < 2:
+            return None
+        between = [place for place in places if begin < place <= end]
+        return _folded(self._sums, between, ipus, count, first, growth)
 
 
 def operator_cycles(program: Program, pricing: Pricing, recompute: bool) -> list[float]:
@@ -140,20 +152,27 @@ def _shared(program: Program) -> tuple[int, int] | None:
 
 
 def _fill(
-    sums: Sequence[float], places: Sequence[int], start: int, parts: int, limit: float, end: int
+    sums: Sequence[float], places: Sequence[int], start: int, limits: Sequence[float], end: int
 ) -> list[int] | None:
-    """Starts of at most `parts` parts of [start, end) that cost at most `limit` each."""
+    """Starts of at most as many parts of [start, end) as there are limits of what each costs."""
     starts = [start]
     previous = start
     for place in [*(p for p in places if start < p < end), end]:
-        if sums[place] - sums[starts[-1]] > limit:
-            if previous == starts[-1] or len(starts) == parts:
+        if sums[place] - sums[starts[-1]] > limits[len(starts) - 1]:
+            if previous == starts[-1] or len(starts) == len(limits):
                 return None
             starts.append(previous)
-            if sums[place] - sums[previous] > limit:
+            if sums[place] - sums[previous] > limits[len(starts) - 1]:
                 return None
         previous = place
     return starts
+
+
+def _growing(limit: float, parts: int, growth: float) -> list[float]:
+    """Limits of parts: from `growth` times the last one's to that."""
+    return [
+        limit * (1 - (1 - growth) * (parts - 1 - at) / max(1, parts - 1)) for at in range(parts)
+    ]
 
 
 def _least(low: float, high: float, fill: Callable[[float], list[int] | None]) -> list[int]:
@@ -195,14 +214,16 @@ def _split(
     return found
 
 
-def _straight(sums: Sequence[float], places: Sequence[int], ipus: int, first: float) -> Cuts | None:
+def _straight(
+    sums: Sequence[float], places: Sequence[int], ipus: int, first: float, growth: float
+) -> Cuts | None:
     end = len(sums) - 1
 
     def fill(limit: float) -> list[int] | None:
         if first == 1.0 or not places:
-            return _fill(sums, places, 0, ipus, limit, end)
+            return _fill(sums, places, 0, _growing(limit, ipus, growth), end)
         begin = max((p for p in places if sums[p] <= limit * first), default=places[0])
-        rest = _fill(sums, places, begin, ipus - 1, limit, end)
+        rest = _fill(sums, places, begin, _growing(limit, ipus - 1, growth), end)
         return None if rest is None else [0, *rest]
 
     best = _split(_least(sums[-1] / ipus, sums[-1], fill), sums, places, ipus, end)
@@ -210,7 +231,12 @@ def _straight(sums: Sequence[float], places: Sequence[int], ipus: int, first: fl
 
 
 def _folded(
-    sums: Sequence[float], places: Sequence[int], ipus: int, count: int, first: float
+    sums: Sequence[float],
+    places: Sequence[int],
+    ipus: int,
+    count: int,
+    first: float,
+    growth: float,
 ) -> Cuts | None:
     """The last stage on the first IPU, the middle on the others."""
     if len(places) < 2:
@@ -221,7 +247,7 @@ def _folded(
     def fill(limit: float) -> list[int] | None:
         fitting = [p for p in places[:-1] if sums[p] + head <= limit * first]
         begin = fitting[-1] if fitting else places[0]
-        return _fill(sums, places, begin, ipus - 1, limit, tail)
+        return _fill(sums, places, begin, _growing(limit, ipus - 1, growth), tail)
 
     best = _split(_least(sums[-1] / ipus, sums[-1], fill), sums, places, ipus - 1, tail)
     if len(best) < ipus - 1:

@@ -11,31 +11,27 @@ Placements are :mod:`paddle_ipu.cost_model.placement`'s, and the program's own w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from paddle_ipu.cost_model.advice import LOW_PROPORTION, with_proportion
 from paddle_ipu.cost_model.constants import CONSTANTS
+from paddle_ipu.cost_model.cuttings import Cuttings
+from paddle_ipu.cost_model.cycles import predict_cycles
+from paddle_ipu.cost_model.least_memory import least_over
 from paddle_ipu.cost_model.machines import Machine
-from paddle_ipu.cost_model.memory import MemoryReport, livenesses
-from paddle_ipu.cost_model.operator_cost import Pricing
-from paddle_ipu.cost_model.placement import Cuts, balanced, place
+from paddle_ipu.cost_model.memory import MemoryReport, predict_memory
+from paddle_ipu.cost_model.placement import Cuts, place
 from paddle_ipu.cost_model.prediction import Prediction, predict
-from paddle_ipu.cost_model.program import Program
+from paddle_ipu.cost_model.program import Program, Settings
 from paddle_ipu.cost_model.scaling import with_rows
 
 _T = TypeVar("_T")
 _ROWS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
 _PROPORTIONS = (0.4, 0.2, LOW_PROPORTION)
-_FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""The first IPU's share of the time of the others, where its memory is too small for more."""
-_CROSSING = (math.inf, 1.5)
-"""How many times the fewest bytes a cut crosses at most; fewer for long pipelines, whose stages
-stash them."""
 _MOST_IPUS, _MORE_IPUS = 16, 8
-"""IPUs of a replica at most; where weights take more than half of those, times what they take."""
+"""IPUs of a replica at most; where weights take many, times the IPUs that hold them."""
 _OFF = 0.03
 """By what share the global batch may differ from the wanted one."""
 TIE = 0.01
@@ -45,6 +41,8 @@ SURE = 0.9
 where ``tile_imbalance`` is at the end of what is believed of it."""
 MOST = 400
 """Candidates that are tried at most."""
+_PROMISING = 12
+"""Placements of which the closest is chosen where nothing fits, by the least that they lack."""
 PLANNED = (
     *("ipus", "replicas", "accumulation", "batches_per_step", "recomputation"),
     *("state_on_chip", "state_sharded"),
@@ -133,6 +131,7 @@ def plan(
     batch: int = 0,
     most: int = MOST,
     fewer: bool = False,
+    cuttings: Cuttings | None = None,
 ) -> Plan:
     """Tries strategies for a program on all IPUs of a machine.
 
@@ -142,84 +141,176 @@ def plan(
         most: how many candidates are tried.
         fewer: replicas need not fill the machine: they are halved until the batch can be made.
             It is so, too, where otherwise nothing makes the batch.
+        cuttings: the program's, kept from a plan for a machine of the same kind of IPU.
     """
     if not batch and program.settings.training:
         batch = program.samples // program.settings.batches_per_step
-    pricing = Pricing(machine.processor)
-    hopeless = _Hopeless()
-    placements = _placements(program, machine, batch, pricing, fewer, hopeless)
-    result = _tried(machine, pricing, most, placements, hopeless)
+    cuttings = cuttings or Cuttings(program, machine.processor)
+    search = _Search(machine, cuttings, most)
+    result = search.run(_placements(cuttings, machine, batch, fewer, search.hopeless))
     if result.candidates or result.too_large or fewer:
         return result
-    return plan(program, machine, batch=batch, most=most, fewer=True)
+    return plan(program, machine, batch=batch, most=most, fewer=True, cuttings=cuttings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A placement, of which variants are tried."""
+
+    rows: int
+    cuts: Cuts | None
+    settings: Settings
+
+    def placed(self, cuttings: Cuttings) -> Program:
+        """The program with it."""
+        program = cuttings.with_rows(self.rows)
+        placed = program if self.cuts is None else place(program, self.cuts)
+        pipelined = placed.settings.pipelined
+        return replace(placed, settings=replace(self.settings, pipelined=pipelined))
+
+    @property
+    def held(self) -> tuple[object, ...]:
+        """What decides about the memory that no variant makes less."""
+        settings = self.settings
+        sharded = settings.weights_sharded or settings.accumulators_sharded
+        return (
+            self.cuts,
+            settings.recomputation,
+            settings.accumulation > 1,
+            settings.replicas if sharded else 0,
+        )
 
 
 class _Hopeless:
-    """Cuts with which micro-batches of so many rows do not fit: larger ones do not either."""
+    """Placements with which micro-batches of so many rows do not fit: larger ones neither."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[Cuts | None, str], int] = {}
+        self._rows: dict[tuple[object, ...], int] = {}
 
-    def add(self, program: Program, cuts: Cuts | None) -> None:
-        """Notes a program that was placed by `cuts` and does not fit."""
-        key = (cuts, program.settings.recomputation)
-        self._rows[key] = min(program.rows, self._rows.get(key, program.rows))
+    def add(self, choice: _Choice) -> None:
+        """Notes one that does not fit."""
+        self._rows[choice.held] = min(choice.rows, self._rows.get(choice.held, choice.rows))
 
-    def has(self, cuts: Cuts | None, recomputation: str, rows: int) -> bool:
+    def has(self, choice: _Choice) -> bool:
         """Whether as many rows, or fewer, did not fit."""
-        least = self._rows.get((cuts, recomputation))
-        return least is not None and rows >= least
+        least = self._rows.get(choice.held)
+        return least is not None and choice.rows >= least
 
 
-def _tried(
-    machine: Machine,
-    pricing: Pricing,
-    most: int,
-    placements: Iterator[Iterator[tuple[Program, Cuts | None]]],
-    hopeless: _Hopeless,
-) -> Plan:
-    fitting: list[Candidate] = []
-    too_large, closest, tried = 0, None, 0
-    for choices in placements:
-        for placed, cuts in choices:
-            lives = livenesses(placed)
-            fits = fits_first = False
-            for number, candidate in enumerate(_variants(placed)):
-                if tried == most:
+@dataclass(slots=True)
+class _Search:
+    """Tries placements on a machine.
+
+    Attributes:
+        most: candidates that are tried at most.
+        hopeless: placements that are left out; it grows meanwhile.
+        skipped: those of which the least that they lack is known, with that, and those predicted.
+    """
+
+    machine: Machine
+    cuttings: Cuttings
+    most: int
+    hopeless: _Hopeless = field(default_factory=_Hopeless)
+    fitting: list[Candidate] = field(default_factory=list)
+    skipped: list[tuple[int, _Choice]] = field(default_factory=list)
+    closest: tuple[Program, Cuts | None, MemoryReport] | None = None
+    too_large: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as many were tried as may be."""
+        return self.too_large + len(self.fitting) >= self.most
+
+    def run(self, placements: Iterator[Iterator[_Choice]]) -> Plan:
+        """Tries them all, or as many as may be."""
+        for choices in placements:
+            for choice in choices:
+                if self.is_over or self._fits_first(choice):
                     break
-                tried += 1
-                predicted = Candidate(predict(candidate, machine, pricing, lives), cuts)
-                if predicted.prediction.memory.fits:
-                    fits = True
-                    fitting.append(predicted)
-                    if not predicted.prediction.memory.has_room:
-                        continue
-                    fits_first = number == 0
-                    # The others of this kind are slower.
-                    break
-                too_large += 1
-                over = predicted.prediction.memory.worst.over
-                if closest is None or over < closest.prediction.memory.worst.over:
-                    closest = predicted
-                if _cannot_fit(predicted.prediction.memory):
-                    break
-            if not fits and tried < most:
-                hopeless.add(placed, cuts)
-            if fits_first:
+            if self.is_over:
                 break
-        if tried == most:
-            break
-    return Plan(tuple(preferred(fitting, lambda one: one)), too_large, closest)
+        closest = None if self.fitting else self._closest()
+        return Plan(tuple(preferred(self.fitting, lambda one: one)), self.too_large, closest)
+
+    def _fits_first(self, choice: _Choice) -> bool:
+        """Tries a placement; whether its fastest variant fits with room."""
+        lacking = self.cuttings.lacking.get((choice.rows, *choice.held))
+        if lacking is None:
+            placed = choice.placed(self.cuttings)
+            lacking = least_over(placed, self.machine, self.cuttings.pricing.constants)
+            self.cuttings.lacking[choice.rows, *choice.held] = lacking
+        if lacking:
+            self.too_large += 1
+            self.skipped.append((lacking, choice))
+            self.hopeless.add(choice)
+            return False
+        return self._predicted(choice)
+
+    def _predicted(self, choice: _Choice) -> bool:
+        """Predicts the variants of a placement; whether the fastest fits with room."""
+        machine, pricing = self.machine, self.cuttings.pricing
+        placed = choice.placed(self.cuttings)
+        lives = self.cuttings.livenesses(placed, choice.cuts)
+        before = len(self.fitting)
+        for number, candidate in enumerate(_variants(placed)):
+            if self.is_over:
+                return False
+            memory = predict_memory(candidate, machine, pricing, lives, detailed=False)
+            if memory.fits:
+                cycles = predict_cycles(candidate, machine, pricing, lives)
+                prediction = Prediction(candidate, machine, memory, cycles)
+                self.fitting.append(Candidate(prediction, choice.cuts))
+                if not memory.has_room:
+                    continue
+                # The others of this kind are slower.
+                return number == 0
+            self.too_large += 1
+            self._note(candidate, choice.cuts, memory)
+            if lacking := _lacking(memory):
+                self.cuttings.lacking[choice.rows, *choice.held] = lacking
+                break
+        if len(self.fitting) == before:
+            self.hopeless.add(choice)
+        return False
+
+    def _note(self, program: Program, cuts: Cuts | None, memory: MemoryReport) -> None:
+        if self.closest is None or memory.worst.over < self.closest[2].worst.over:
+            self.closest = (program, cuts, memory)
+
+    def _closest(self) -> Candidate | None:
+        """What lacks least of what was predicted and of the most promising that were skipped."""
+        machine, pricing = self.machine, self.cuttings.pricing
+
+        def promise(pair: tuple[int, _Choice]) -> tuple[int, bool, int]:
+            lacking, choice = pair
+            return choice.rows, choice.settings.recomputation == "NoRecompute", lacking
+
+        for lacking, choice in sorted(self.skipped, key=promise)[:_PROMISING]:
+            if self.closest is not None and lacking >= self.closest[2].worst.over:
+                continue
+            # The last variant takes least.
+            *_, smallest = _variants(choice.placed(self.cuttings))
+            lives = self.cuttings.livenesses(smallest, choice.cuts)
+            memory = predict_memory(smallest, machine, pricing, lives, detailed=False)
+            self._note(smallest, choice.cuts, memory)
+            known = (choice.rows, *choice.held)
+            self.cuttings.lacking[known] = max(lacking, _lacking(memory))
+        if self.closest is None:
+            return None
+        program, cuts, _ = self.closest
+        lives = self.cuttings.livenesses(program, cuts)
+        return Candidate(predict(program, machine, pricing, lives), cuts)
 
 
-def _cannot_fit(memory: MemoryReport) -> bool:
-    """Whether an IPU would be full even without the parts that variants make smaller."""
+def _lacking(memory: MemoryReport) -> int:
+    """Bytes that an IPU lacks even without the parts that variants make smaller."""
+    most = 0
     for ipu in memory.ipus:
         shrinking = ipu.categories["optimizer state"] + ipu.categories["temporaries"]
         tiles = ipu.capacity // ipu.tile_capacity
-        if ipu.per_tile - CONSTANTS.tile_imbalance * shrinking / tiles > ipu.tile_capacity:
-            return True
-    return False
+        held = ipu.per_tile - CONSTANTS.tile_imbalance * shrinking / tiles
+        most = max(most, int((held - ipu.tile_capacity) * tiles))
+    return most
 
 
 def resized_plan(
@@ -257,19 +348,19 @@ def _variants(program: Program) -> Iterator[Program]:
 
 
 def _placements(
-    program: Program,
+    cuttings: Cuttings,
     machine: Machine,
     batch: int,
-    pricing: Pricing,
     fewer: bool,
     hopeless: _Hopeless,
-) -> Iterator[Iterator[tuple[Program, Cuts | None]]]:
+) -> Iterator[Iterator[_Choice]]:
     """Placements of one size each: the fastest first, then those with room on the first IPU.
 
     Args:
         hopeless: what is left out; it grows meanwhile.
         fewer: replicas are halved until the batch can be made, and leave IPUs unused.
     """
+    program = cuttings.program
     settings = program.settings
     own = max(1, settings.ipus // max(1, settings.replicas))
     # The program's own number of IPUs and rows first: the others are estimates.
@@ -279,9 +370,9 @@ def _placements(
     if program.rows_are_fixed:
         rows = [program.rows]
     # What cannot be cut into so many is tried whole, which says what is lacking.
-    pipelines = _pipelines(program, sizes, pricing) or _pipelines(program, [1], pricing)
+    pipelines = _pipelines(cuttings, sizes) or _pipelines(cuttings, [1])
     for micro in rows:
-        resized = with_rows(program, micro)
+        resized = cuttings.with_rows(micro)
         for ipus, cuts, recompute in pipelines:
             stages = len(resized.stages if cuts[0] is None else cuts[0].starts)
             least = 2 * stages - 1 if settings.training and ipus > 1 else 1
@@ -294,62 +385,52 @@ def _placements(
             if not replicas:
                 continue
             batches = settings.batches_per_step
-            changes = {
-                "ipus": ipus * replicas,
-                "replicas": replicas,
-                "accumulation": accumulation,
-                "batches_per_step": batches if settings.training else max(batches, stages),
-                "recomputation": recompute,
-                "state_sharded": replicas > 1,
-            }
-            yield _placed(
-                resized, [c for c in cuts if not hopeless.has(c, recompute, micro)], changes
+            of_size = replace(
+                settings,
+                ipus=ipus * replicas,
+                replicas=replicas,
+                accumulation=accumulation,
+                batches_per_step=batches if settings.training else max(batches, stages),
+                recomputation=recompute,
+                state_sharded=replicas > 1,
+            )
+            yield (
+                choice for each in cuts if not hopeless.has(choice := _Choice(micro, each, of_size))
             )
 
 
 def _pipelines(
-    program: Program, sizes: Sequence[int], pricing: Pricing
+    cuttings: Cuttings, sizes: Sequence[int]
 ) -> list[tuple[int, list[Cuts | None], str]]:
     """Of each number of IPUs that a program can be cut for: (IPUs, cuts, recomputation)."""
+    program = cuttings.program
     settings = program.settings
     own = max(1, settings.ipus // max(1, settings.replicas))
     pipelines: list[tuple[int, list[Cuts | None], str]] = []
     for ipus in sizes:
         for recompute in _recomputations(program, ipus):
-            again = recompute != "NoRecompute"
-            shares = _FIRST if ipus > 2 else _FIRST[:1]
-            splits = [
-                balanced(program, ipus, pricing, again, first, crossing)
-                for crossing in (_CROSSING if ipus > _MOST_IPUS else _CROSSING[:1])
-                for first in shares
-            ]
-            cuts: list[Cuts | None] = list(dict.fromkeys(c for c in splits if c is not None))
+            cuts = cuttings.cuts(ipus, recompute != "NoRecompute")
             if cuts:
-                pipelines.append((ipus, cuts, recompute))
+                pipelines.append((ipus, [*cuts], recompute))
             if ipus == own and settings.pipelined:
                 pipelines.append((ipus, [None], recompute))
     return pipelines
 
 
 def _sizes(program: Program, machine: Machine) -> list[int]:
-    """IPUs of a replica, powers of two; from the first that holds the weights on, where that is
-    more than half of the usual."""
+    """IPUs of a replica, powers of two, from the first on that holds the weights; the largest are
+    the usual, or a few times those that hold what gradients are added up in, too."""
     settings = program.settings
     weights = sum(weight.bytes for weight in program.weights) if settings.weights_on_chip else 0
     trained = sum(weight.bytes for weight in program.weights if weight.name in program.state)
+    sizes = [1 << power for power in range(machine.ipus.bit_length())]
+
+    def holding(size: int) -> int:
+        return next((n for n in sizes if n * machine.processor.memory >= size), sizes[-1])
+
     held = weights + (trained if settings.accumulators_on_chip else 0)
-    least = 1
-    while least * machine.processor.memory < held and 2 * least <= machine.ipus:
-        least *= 2
-    if 2 * least <= _MOST_IPUS:
-        least, most = 1, _MOST_IPUS
-    else:
-        most = _MORE_IPUS * least
-    return [
-        n
-        for n in (1 << power for power in range(machine.ipus.bit_length()))
-        if least <= n <= min(most, machine.ipus)
-    ]
+    most = max(_MOST_IPUS, _MORE_IPUS * holding(held))
+    return [n for n in sizes if holding(weights) <= n <= most]
 
 
 def _halved(replicas: int) -> list[int]:
@@ -360,14 +441,6 @@ def _accumulation(program: Program, batch: int, rows: int) -> int:
     """How many micro-batches of all replicas, of so many rows, make the batch; 0: none do."""
     accumulation = max(1, round(batch / rows)) if program.settings.training else 1
     return 0 if batch and abs(accumulation * rows - batch) > _OFF * batch else accumulation
-
-
-def _placed(
-    program: Program, choices: list[Cuts | None], changes: Mapping[str, Any]
-) -> Iterator[tuple[Program, Cuts | None]]:
-    for cuts in choices:
-        placed = program if cuts is None else place(program, cuts)
-        yield placed.with_settings(**changes), cuts
 
 
 def _recomputations(program: Program, ipus: int) -> tuple[str, ...]:
