@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 
 
 _COMPARED = 3
+_LARGEST = 3
+"""Categories and layers that a refusal names."""
+_LARGER = "take a machine with more IPUs, or a smaller model"
+_SHORTER = "take shorter rows, or a smaller model: what an IPU has at once is of one micro-batch"
+_HELPS = {
+    **dict.fromkeys(("weights", "accumulators", "optimizer state", "constants", "code"), _LARGER),
+    **dict.fromkeys(("activations", "temporaries", "streams"), _SHORTER),
+    "stash": "take shorter rows, or a pipeline of fewer IPUs: its first stages keep a micro-batch "
+    "for each stage behind them, there and back",
+}
+"""What helps where most of an IPU is of a category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +222,18 @@ class StrategyPlan:
             return [f"compile would refuse all that fit: {proposed.refused[0]}"]
         if closest is None:
             return ["no strategy makes this batch on this machine: give another batch"]
-        lacking = size(closest.prediction.memory.worst.over)
-        return [
+        worst = closest.prediction.memory.worst
+        largest = sorted(worst.categories, key=lambda name: -worst.categories[name])[:_LARGEST]
+        parts = ", ".join(f"{name} {size(worst.categories[name])}" for name in largest)
+        lines = [
             table_row(closest),
-            f"the closest lacks {lacking}: take a machine with more IPUs, or a smaller model",
+            f"the closest lacks {size(worst.over)} on IPU {worst.ipu}, which holds {parts}",
         ]
+        layers = [(name, held) for name, held in worst.layers.items() if name][:_LARGEST]
+        if layers:
+            named = ", ".join(f"{name} {size(held)}" for name, held in layers)
+            lines.append(f"its layers: {named}")
+        return [*lines, _HELPS[largest[0]]]
 
 
 @dataclass(frozen=True, slots=True)

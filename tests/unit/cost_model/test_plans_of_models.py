@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -164,3 +165,22 @@ def test_a_model_of_billions_is_planned_in_2_gb(run_python: Callable[..., Any]) 
     (peak,) = (line.split()[1] for line in done.stdout.splitlines() if line.startswith("PEAK"))
     # macOS counts bytes.
     assert int(peak) * (1 if sys.platform == "darwin" else 1024) < 2e9
+
+
+def test_a_refusal_names_what_fills_the_ipu_and_what_helps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["plan", "--machine", "pod4", "--fp16", "--rows", "1", "--candidates", "40"]
+    assert main([*words, "--sequence", "64", "--batch", "512", "--model", "gpt2-large"]) == 1
+    *_, closest, layers, helps = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(
+        r"the closest lacks [\d.]+ [GM]B on IPU \d, which holds weights [\d.]+ MB, accumulators "
+        r"[\d.]+ MB, [a-z ]+ [\d.]+ MB",
+        closest,
+    )
+    assert re.match(r"its layers: decoder\.\*\.feed_forward\S* [\d.]+ MB, decoder\.", layers)
+    assert helps == "take a machine with more IPUs, or a smaller model"
+    assert main([*words, "--batch", "512", "--model", "gpt2-medium"]) == 1
+    *_, closest, _, helps = capsys.readouterr().out.splitlines()
+    assert ", which holds " in closest
+    assert helps.startswith("take ")
