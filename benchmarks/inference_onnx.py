@@ -76,4 +76,4 @@ def in_openvino(prefix: Path, batch: int, feeds: Arrays) -> Callable[[], np.ndar
         each.any_name: feeds[each.any_name].astype(each.element_type.to_dtype())
         for each in model.inputs
     }
-    return lambda: request.infer(given, share_inputs=True)[0]
+    return lambda: request.infer(given, share_inputs=True, share_outputs=True)[0]
