@@ -1,11 +1,10 @@
 """Strategies of Graphcore's public examples for models of the zoo: do they fit, and how fast.
 
-    python -m benchmarks.public_examples           memory and predicted rates; nothing is run
-    python -m benchmarks.public_examples --held    those that are set aside, too
+    python -m benchmarks.public_examples    memory and predicted rates; nothing is run
 
 The strategies are those of graphcore/examples (``nlp/gpt2/pytorch/benchmarks.yml``,
-``vision/vit/pytorch/benchmarks.yml`` and ``configs.yml``). Nothing was fitted to a row. A row is
-set aside where the SHA-256 of its name is odd.
+``vision/vit/pytorch/benchmarks.yml`` and ``configs.yml``), which gives no rates. Nothing was fitted
+to a row.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 import paddle
 
@@ -43,7 +41,6 @@ class Example:
         sharded: optimizer state is divided among the replicas.
         off_chip: optimizer state is in streaming memory.
         serial: parts of the product with the words.
-        published: items a second by machine, where they are published.
     """
 
     name: str
@@ -58,12 +55,6 @@ class Example:
     sharded: bool = True
     off_chip: bool = True
     serial: int = 1
-    published: tuple[tuple[str, float, str], ...] = ()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is set aside."""
-        return bool(sha256(self.name.encode()).digest()[-1] & 1)
 
     @property
     def folds(self) -> bool:
@@ -147,41 +138,21 @@ def predicted(example: Example, machine: str) -> Prediction:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description="public strategies for models of the zoo")
-    parser.add_argument("--held", action="store_true", help="with the rows that are set aside")
-    arguments = parser.parse_args(words)
+    argparse.ArgumentParser(description="public strategies for models of the zoo").parse_args(words)
     paddle.enable_static()
     paddle_ipu.activate()
-    print(
-        f"{'':<42} {'machine':<10} {'memory':>6}  {'predicted':>9} {'80 % interval':<17} "
-        f"{'published':>9} {'error':>7}"
-    )
+    print(f"{'':<42} {'machine':<10} {'memory':>6}  {'predicted':>9} 80 % interval")
     for example in EXAMPLES:
-        if example.is_held and not arguments.held:
-            print(f"{example.name:<42} set aside")
-            continue
-        pods = "POD64" if example.name.endswith("pod64") else "POD16"
-        known = {machine: rate for machine, rate, _ in example.published}
-        for machine in known or (pods, f"Bow-Pod{pods[3:]}"):
-            print(_line(example, machine, known.get(machine)))
+        ipus = len(example.layers) * example.replicas
+        for machine in (f"POD{ipus}", f"Bow-Pod{ipus}"):
+            found = predicted(example, machine)
+            interval = rate_interval(found, livenesses(found.program))
+            worst = found.memory.worst
+            print(
+                f"{example.name:<42} {machine:<10} {worst.per_tile / worst.tile_capacity:>6.0%}  "
+                f"{found.cycles.throughput:>9,.0f} {interval.low:,.0f} to {interval.high:,.0f}"
+            )
     return 0
-
-
-def _line(example: Example, machine: str, published: float | None) -> str:
-    found = predicted(example, machine)
-    interval = rate_interval(found, livenesses(found.program))
-    worst = found.memory.worst
-    rate = found.cycles.throughput
-    told = (
-        f"{'-':>9} {'-':>7}"
-        if published is None
-        else f"{published:>9,.0f} {rate / published - 1:>+7.1%}"
-    )
-    bounds = f"{interval.low:,.0f} to {interval.high:,.0f}"
-    return (
-        f"{example.name:<42} {machine:<10} {worst.per_tile / worst.tile_capacity:>6.0%}  "
-        f"{rate:>9,.0f} {bounds:<17} {told}"
-    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ _FIRST = (1.0, 0.75, 0.5, 0.25, 0.0)
 _CROSSING = (math.inf, 1.5)
 """How many times the fewest bytes a cut crosses at most; fewer for long pipelines, whose stages
 stash them."""
-_GROWTH = (1.0, 0.7, 0.5)
+_GROWTH = (0.7, 0.5)
 """The first stage's time over the last one's, in training: early stages stash most."""
-_LONG, _GROWING = 16, 4
+_FIRST_OF_GROWING = (1.0, 0.5)
+_LONG, _GROWING = 16, 8
 """IPUs of a pipeline above which its cuts are tried that cross little, and that grow."""
 _KEPT = 128
 """Schedules that are kept at most."""
@@ -57,11 +58,13 @@ class Cuttings:
                 self._cutters[recompute] = Cutter(self.program, self.pricing, recompute)
             cutter = self._cutters[recompute]
             training = self.program.settings.training
+            shapes = [(1.0, first) for first in (_FIRST if ipus > 2 else _FIRST[:1])]
+            if training and ipus > _GROWING:
+                shapes += [(growth, first) for growth in _GROWTH for first in _FIRST_OF_GROWING]
             splits = [
                 cutter.balanced(ipus, first, crossing, growth)
                 for crossing in (_CROSSING if ipus > _LONG else _CROSSING[:1])
-                for growth in (_GROWTH if training and ipus > _GROWING else _GROWTH[:1])
-                for first in (_FIRST if ipus > 2 else _FIRST[:1])
+                for growth, first in shapes
             ]
             self._cuts[key] = list(dict.fromkeys(c for c in splits if c is not None))
         return self._cuts[key]

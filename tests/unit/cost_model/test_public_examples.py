@@ -34,8 +34,3 @@ def test_a_public_strategy_has_its_layers_on_its_ipus_and_fits(
     assert program.settings.ipus == 16
     assert len(program.stages) == len(example.layers) + example.folds
     assert found.memory.fits
-
-
-def test_half_of_the_rows_are_set_aside() -> None:
-    held = sum(example.is_held for example in EXAMPLES)
-    assert abs(held - len(EXAMPLES) / 2) <= 1
