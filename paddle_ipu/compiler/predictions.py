@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paddle_ipu.compiler.paddle_modes import static_mode
 from paddle_ipu.compiler.pod_plans import PodPlan, PodPlans, pod_plan_of
 from paddle_ipu.compiler.prediction_target import PredictionTarget, target_of, target_of_zoo
-from paddle_ipu.compiler.proposals import proposals
+from paddle_ipu.compiler.proposals import Translation, proposals
 from paddle_ipu.compiler.source import strategy_or_new
 from paddle_ipu.compiler.strategy_plan import StrategyPlan
 from paddle_ipu.cost_model import plan as planner
@@ -250,11 +250,13 @@ def plan_of(
     batch: int = 0,
     candidates: int = planner.MOST,
     cuttings: Cuttings | None = None,
+    translation: Translation | None = None,
 ) -> StrategyPlan:
     """The plan for a target, in static mode; arguments as of ``plan``.
 
     Args:
         cuttings: of the target's program, kept from a plan for another machine of its IPUs.
+        translation: likewise.
     """
     begin = time.perf_counter()
     batch = batch or target.batch
@@ -264,8 +266,9 @@ def plan_of(
             cuttings=cuttings,
         )  # fmt: skip
         proposed = proposals(
-            target.source, tried, target.machine, most=_PROPOSED, machine_name=target.machine_name
-        )
+            target.source, tried, target.machine, most=_PROPOSED,
+            machine_name=target.machine_name, translation=translation,
+        )  # fmt: skip
         if proposed.proposals or not proposed.refused:
             break
     return StrategyPlan(target, tried, proposed, time.perf_counter() - begin)
@@ -281,10 +284,13 @@ def pod_plans_of(
     """
     pods: list[PodPlan] = []
     cuttings = Cuttings(target.program, target.machine.processor)
+    translation = Translation(target.source)
     for machine in pods_like(target.machine):
         reached = bool(pods) and pods[-1].throughput >= rate
         of_pod = replace(target, machine=machine, machine_name=machine.name)
-        plan = plan_of(of_pod, batch=batch, candidates=candidates, cuttings=cuttings)
+        plan = plan_of(
+            of_pod, batch=batch, candidates=candidates, cuttings=cuttings, translation=translation
+        )
         pods.append(pod_plan_of(plan))
         if reached:
             break

@@ -76,22 +76,30 @@ class Proposals:
 
 
 def proposals(
-    source: Source, made: Plan, machine: Machine, *, most: int, machine_name: str
+    source: Source,
+    made: Plan,
+    machine: Machine,
+    *,
+    most: int,
+    machine_name: str,
+    translation: Translation | None = None,
 ) -> Proposals:
     """The fastest candidates of a plan that ``compile`` takes; in static mode.
 
     Args:
         most: how many.
         machine_name: what ``ipu_machine`` takes for the machine.
+        translation: of the source, kept from a plan for another machine of its IPUs.
     """
     pricing = Pricing(machine.processor)
-    translation = _Translation(source)
+    translation = translation or Translation(source)
+    before = translation.count
     found: list[Proposal] = []
     refused: list[str] = []
     by_hand: list[Candidate] = []
     written: set[str] = set()
     for candidate in made.candidates:
-        if len(found) == most or translation.count == _MOST_TRANSLATED:
+        if len(found) == most or translation.count - before == _MOST_TRANSLATED:
             break
         calls = strategy_calls(candidate, source.values, translation.fresh, machine_name)
         # Placements of which ``need_avg_shard`` makes the same one.
@@ -124,8 +132,11 @@ def _faster(by_hand: Sequence[Candidate], found: Sequence[Proposal]) -> Candidat
     return by_hand[0] if by_hand[0].prediction.cycles.throughput > best else None
 
 
-class _Translation:
+class Translation:
     """A program translated for candidates, once for several that differ in settings alone.
+
+    Args:
+        source: the program.
 
     Attributes:
         fresh: what a new ``IpuStrategy`` has.
@@ -136,7 +147,7 @@ class _Translation:
         self.fresh = _strategy_of(())._ipu_strategy.snapshot()
         self.count = 0
         self._source = source
-        self._unplaced: dict[tuple[int, float, str], Program] = {}
+        self._alike: dict[tuple[int, float, str, int, int], Program] = {}
         self._refused: dict[int, Exception] = {}
 
     def of(self, candidate: Candidate, calls: Sequence[Call]) -> Program:
@@ -150,14 +161,17 @@ class _Translation:
         planned = candidate.prediction.program
         if planned.rows in self._refused:
             raise self._refused[planned.rows]
-        if planned.settings.pipelined:
+        settings = planned.settings
+        if settings.pipelined and settings.training:
             # Where it is cut depends on all options.
             return self._translated(strategy, planned)
         largest = max((op.memory_proportion for op in planned.operators), default=0.0)
-        key = (planned.rows, largest, planned.settings.recomputation)
-        if key not in self._unplaced:
-            self._unplaced[key] = self._translated(strategy, planned)
-        return self._unplaced[key].with_settings(
+        of_replica = settings.ipus // settings.replicas if settings.pipelined else 0
+        steps = settings.batches_per_step if settings.pipelined else 0
+        key = (planned.rows, largest, settings.recomputation, of_replica, steps)
+        if key not in self._alike:
+            self._alike[key] = self._translated(strategy, planned)
+        return self._alike[key].with_settings(
             **{name: getattr(planned.settings, name) for name in PLANNED}
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import paddle
@@ -135,3 +136,30 @@ def test_a_model_of_the_zoo_is_asked_about() -> None:
     found = paddle_ipu.smallest_pod(model="resnet18", rate=1, batch=8, candidates=1)
     assert found.subject.startswith("training of resnet18 with Momentum: convolutional, 18 layers")
     assert str(found).startswith(found.subject + "\n") and found.training
+
+
+def test_pods_have_the_plans_of_their_machines(static_mode: None, tmp_path: Path) -> None:
+    """Pipelines for inference, of which Pods share cuts and translations."""
+    main_program = paddle.static.Program()
+    with paddle.static.program_guard(main_program, paddle.static.Program()):
+        x = given = paddle.static.data("x", [-1, 1024], "float32")
+        for _ in range(8):
+            x = paddle.tanh(paddle.nn.Linear(1024, 1024)(x))
+    strategy = paddle.static.IpuStrategy()
+    strategy.set_graph_config(is_training=False)
+
+    def machine(base: str) -> str:
+        path = tmp_path / f"{base}.json"
+        path.write_text(json.dumps({"base": base, "processor": {"tiles": 20}}))
+        return f"ipu:{path}"
+
+    arguments = (main_program, [given], [x])
+    options: dict[str, Any] = {"ipu_strategy": strategy, "candidates": 30}
+    found = paddle_ipu.smallest_pod(*arguments, rate=1e12, machine=machine("POD4"), **options)
+    for base, pod in zip(("POD4", "POD8", "POD16"), found.pods, strict=False):
+        alone = paddle_ipu.plan(*arguments, machine=machine(base), **options).best
+        assert pod.best is not None and alone is not None
+        assert pod.throughput == alone.throughput
+        settings = pod.best.candidate.prediction.program.settings
+        assert settings.pipelined
+        assert settings == alone.candidate.prediction.program.settings
