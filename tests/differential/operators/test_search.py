@@ -12,6 +12,7 @@ PROGRAMS = 70
 CASES = 2000
 
 
+@pytest.mark.long
 def test_programs_of_a_fixed_seed() -> None:
     tally = explore(PROGRAMS, SEED)
     assert [f"{finding.title}\n{finding.detail}" for finding in tally.findings] == []

@@ -22,6 +22,7 @@ LEAST_THAT_AGREE = 2
 PLAIN = Training(7, Choice("rows"), (Choice("linear"),), Choice("mse_loss"), Choice("Adam"), runs=2)
 
 
+@pytest.mark.long
 def test_random_trainings_of_a_fixed_seed() -> None:
     tally = explore(CASES, SEED)
     assert not tally.findings, tally.findings[0].detail
