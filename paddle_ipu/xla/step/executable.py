@@ -30,6 +30,7 @@ from paddle_ipu.xla.lowerings.registry import HostArray, HostKernel
 from paddle_ipu.xla.precision import half, integers
 from paddle_ipu.xla.step import (
     constant_upload,
+    feed_upload,
     instance_collectives,
     memory,
     step_trace,
@@ -52,7 +53,6 @@ _WORD = 0xFFFFFFFF
 _NO_MEMORY = "RESOURCE_EXHAUSTED"
 """How XLA's message begins where an allocation fails."""
 _NO_SCALARS = np.zeros(0, np.float32)
-_LARGE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -498,7 +498,7 @@ class Executable:
         fed: dict[str, HostArray | jax.Array] = dict(feeds)
         if self._instances is None:
             run = compiled
-            fed |= _uploaded({n: array for n, array in feeds.items() if array.nbytes >= _LARGE})
+            fed = feed_upload.uploaded(feeds)
         else:
             self._share_weights()
             run = partial(self._instances.run, compiled, self.program.writes, self._global_arrays)
@@ -576,17 +576,6 @@ class Executable:
     def _scalars(self) -> HostArray:
         updater = self.program.updater
         return _NO_SCALARS if updater is None else updater.scalars()
-
-
-def _uploaded(feeds: Mapping[str, HostArray]) -> dict[str, jax.Array]:
-    """Feeds on the device, which their copies have reached.
-
-    XLA copies large ones in a thread of its own. While it does, it leaves the step to a thread,
-    too, in whose heap no memory for temporary buffers is kept (`process_changes.py`).
-    """
-    arrays: dict[str, jax.Array] = jax.device_put(dict(feeds)) if feeds else {}
-    _wait_for(arrays)
-    return arrays
 
 
 def _wait_for(arrays: Any) -> None:

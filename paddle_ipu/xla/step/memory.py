@@ -36,6 +36,11 @@ def allocate(
     }
 
 
+def is_read_in_place(array: np.ndarray[Any, Any]) -> bool:
+    """Whether JAX takes the array's memory for its own, without a copy."""
+    return array.flags.c_contiguous and array.ctypes.data % _LINE == 0
+
+
 def prepare_for(temporary_bytes: int) -> None:
     """Keeps freed memory from here on, with room for a step's temporary buffers.
 
