@@ -37,7 +37,9 @@ def test_moments(rows: int, channels: int, seed: int) -> None:
     _check_moments(_numbers((rows, channels), seed))
 
 
-@pytest.mark.parametrize("shape", [(2, 20, 20, 64), (500, 2048), (3, 40000), (4, 25, 1000)])
+@pytest.mark.parametrize(
+    "shape", [(2, 20, 20, 64), (500, 2048), (3, 40000), (21, 9001), (4, 25, 1000)]
+)
 def test_moments_of_several_blocks(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "threads", lambda: 4)
     _check_moments(_numbers(shape))
