@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.paddle_modes import static_mode
@@ -161,12 +162,12 @@ def smallest_pod(
     program = (source, feed_list, fetch_list)
     with static_mode():
         target = _planned(program, model, sequence, ipu_strategy, machine, "smallest_pod")
-        return pod_plans_of(target, rate, batch=batch, candidates=candidates)
+        return pod_plans_of(target, float(rate), batch=batch, candidates=candidates)
 
 
 def _is_rate(given: object) -> bool:
     """Whether it is a number above 0; infinity is none."""
-    return isinstance(given, (int, float)) and given is not True and 0 < given < math.inf
+    return isinstance(given, Real) and not isinstance(given, bool) and 0 < given < math.inf
 
 
 def _check_numbers(caller: str, **given: object) -> None:
@@ -177,7 +178,7 @@ def _check_numbers(caller: str, **given: object) -> None:
     """
     for option, got in given.items():
         least = 1 if option == "candidates" else 0
-        if not isinstance(got, int) or got < least:
+        if not isinstance(got, int) or isinstance(got, bool) or got < least:
             raise OptionError(
                 f"{caller}: {option} is {got!r}, expected an integer from {least} on."
             )
@@ -239,7 +240,7 @@ def report_of(
             name=name,
             measured=None if measured is None else measured.as_json(),
             measured_trace=None if measured is None else measured.trace,
-            requests=requests_per_second,
+            requests=None if requests_per_second is None else float(requests_per_second),
         )
     )
 

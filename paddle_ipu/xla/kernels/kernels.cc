@@ -45,6 +45,11 @@ constexpr int64_t kLeastBytes = 1 << 19;
 
 using Key = std::array<int64_t, kNumbers>;
 
+// How many threads share the parts of work that is `worth` so many.
+int64_t sharing(int64_t worth, int64_t parts, int64_t threads) {
+  return std::max<int64_t>(1, std::min({worth, parts, threads}));
+}
+
 std::mutex guard;
 
 std::unique_ptr<Plan> make_plan(const Spec& spec) {
@@ -168,7 +173,7 @@ ffi::Error run_attention(ffi::ThreadPool pool, Numbers numbers, Array query, Arr
   const AttentionBuffers buffers = {query.typed_data(), key.typed_data(), value.typed_data(),
                                     mask ? mask->typed_data() : nullptr, result->typed_data()};
   const int64_t parts = kernels->attention_parts(spec);
-  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
+  const int64_t threads = sharing(spec.work() / kLeastWork, parts, spec.threads);
   const bool ran =
       take_parts(pool, parts, threads, [kernels, spec, buffers](int64_t part) { kernels->attend(spec, part, buffers); });
   return ran ? ffi::Error::Success() : ffi::Error::Internal("attention could not run");
@@ -194,7 +199,7 @@ ffi::Error run_half_product(ffi::ThreadPool pool, Numbers numbers, Array x, Arra
   }
   const HalfProductBuffers buffers = {x.typed_data(), y.typed_data(), result->typed_data()};
   const int64_t parts = kernels->half_product_parts(spec);
-  const int64_t threads = std::clamp<int64_t>(spec.work() / kLeastWork, 1, std::min(parts, spec.threads));
+  const int64_t threads = sharing(spec.work() / kLeastWork, parts, spec.threads);
   const bool ran = take_parts(pool, parts, threads,
                               [kernels, spec, buffers](int64_t part) { kernels->half_product(spec, part, buffers); });
   return ran ? ffi::Error::Success() : ffi::Error::Internal("a product in half could not run");
@@ -220,7 +225,7 @@ ffi::Error run_rounding(ffi::ThreadPool pool, Numbers numbers, Array x, ffi::Buf
   const RoundingBuffers buffers = {sites, count / sites, x.typed_data(), words.typed_data(), result->typed_data()};
   const int64_t parts = kernels->rounding_parts(buffers);
   if (parts == 0) return ffi::Error::Success();
-  const int64_t threads = std::clamp<int64_t>(count * kWorkOfRounding / kLeastWork, 1, std::min(parts, spec.threads));
+  const int64_t threads = sharing(count * kWorkOfRounding / kLeastWork, parts, spec.threads);
   const bool ran = take_parts(pool, parts, threads,
                               [kernels, spec, buffers](int64_t part) { kernels->round_part(spec, part, buffers); });
   return ran ? ffi::Error::Success() : ffi::Error::Internal("stochastic rounding could not run");
@@ -244,7 +249,7 @@ ffi::Error run_concatenation(ffi::ThreadPool pool, Numbers numbers, ffi::Remaini
   if (work.size() != static_cast<int64_t>(result->size_bytes())) {
     return ffi::Error::InvalidArgument("a concatenation: arrays that do not fit its result");
   }
-  const int64_t parts = work.parts(), threads = std::clamp<int64_t>(work.size() / kLeastBytes, 1, std::max<int64_t>(1, numbers[1]));
+  const int64_t parts = work.parts(), threads = sharing(work.size() / kLeastBytes, work.parts(), numbers[1]);
   const bool ran = parts == 0 || take_parts(pool, parts, threads, [&work](int64_t part) { work.take(part); });
   return ran ? ffi::Error::Success() : ffi::Error::Internal("a concatenation could not run");
 }
@@ -278,7 +283,7 @@ ffi::Error sum_channels(ffi::ThreadPool& pool, Numbers numbers, const Array& x, 
   thread_local Memory memory;
   float* floats = memory.floats(2 * parts * spec.channels);
   const ChannelScratch scratch = {floats, floats + parts * spec.channels};
-  const int64_t threads = std::clamp<int64_t>(count * kWorkOfReading / kLeastWork, 1, std::min(parts, spec.threads));
+  const int64_t threads = sharing(count * kWorkOfReading / kLeastWork, parts, spec.threads);
   const auto take = gradient == nullptr ? kernels->take_moments : kernels->take_gradients;
   const auto join = gradient == nullptr ? kernels->join_moments : kernels->join_gradients;
   const bool ran = take_parts(pool, parts, threads,

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paddle
 import pytest
 
@@ -324,6 +325,8 @@ def test_requests_are_answered_by_inference(
     report = paddle_ipu.report(MODEL, requests_per_second=100)
     assert report.serving is not None and report.serving.requests == 100
     assert [*report.serving.percentiles] == [0.5, 0.9, 0.99]
+    of_numpy = paddle_ipu.report(MODEL, requests_per_second=np.float32(100))
+    assert str(of_numpy) == str(report)
     assert main(["report", "--requests-per-second", "100", MODEL]) == 0
     assert capsys.readouterr().out == f"{paddle_ipu.report(MODEL, requests_per_second=100)}\n"
     with pytest.raises(OptionError, match="answers requests, but this one trains: report a saved"):
