@@ -167,7 +167,7 @@ def smallest_pod(
 
 def _is_rate(given: object) -> bool:
     """Whether it is a number above 0; infinity is none."""
-    return isinstance(given, Real) and not isinstance(given, bool) and 0 < given < math.inf
+    return isinstance(given, Real) and not isinstance(given, bool) and 0 < float(given) < math.inf
 
 
 def _check_numbers(caller: str, **given: object) -> None:
