@@ -418,8 +418,9 @@ def _pipelines(
 
 
 def _sizes(program: Program, machine: Machine) -> list[int]:
-    """IPUs of a replica, powers of two, from the first on that holds the weights; the largest are
-    the usual, or a few times those that hold what gradients are added up in, too."""
+    """IPUs of a replica, powers of two, from the first on that holds the weights, or all where
+    none does; the largest are the usual, or a few times those that hold what gradients are added up
+    in, too."""
     settings = program.settings
     weights = sum(weight.bytes for weight in program.weights) if settings.weights_on_chip else 0
     trained = sum(weight.bytes for weight in program.weights if weight.name in program.state)
@@ -430,7 +431,8 @@ def _sizes(program: Program, machine: Machine) -> list[int]:
 
     held = weights + (trained if settings.accumulators_on_chip else 0)
     most = max(_MOST_IPUS, _MORE_IPUS * holding(held))
-    return [n for n in sizes if holding(weights) <= n <= most]
+    least = holding(weights) if weights <= sizes[-1] * machine.processor.memory else 1
+    return [n for n in sizes if least <= n <= most]
 
 
 def _halved(replicas: int) -> list[int]:
