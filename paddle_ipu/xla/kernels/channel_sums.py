@@ -11,7 +11,7 @@ import numpy as np
 
 from paddle_ipu.xla.kernels import library
 
-_LEAST = 1 << 14
+_LEAST = 1 << 15
 """An array of fewer elements is summed sooner than a custom call has begun."""
 
 Pair = tuple[jax.Array, jax.Array]

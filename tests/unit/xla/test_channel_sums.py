@@ -119,7 +119,7 @@ def test_calls_that_do_not_fit(spec: tuple[int | None, ...], message: str) -> No
 
 
 def test_second_derivatives_of_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, scale, bias = _numbers((2, 10, 16, 60)), _numbers((60,), 1), _numbers((60,), 2)
+    x, scale, bias = _numbers((2, 10, 32, 60)), _numbers((60,), 1), _numbers((60,), 2)
 
     def slope(x: jax.Array) -> jax.Array:
         y, _, _ = normalization._over_batch(x, scale, bias, 1e-5, False)
