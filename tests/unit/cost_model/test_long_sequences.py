@@ -136,7 +136,8 @@ def test_gradients_that_reach_no_weight_are_not_computed() -> None:
         assert pricing.cost_of(named(program, op_type)).backward.cycles == 0
     # The input's: of the first product only the weight's gradient is left.
     first = next(op for op in program.operators if op.op_type == "MatMul")
-    assert not first.inputs[0].has_gradient  # type: ignore[union-attr]
+    fed = first.inputs[0]
+    assert fed is not None and not fed.has_gradient
     only = pricing.product(Product(1, 64, 128, 64, 2, 4), first)
     assert pricing.cost_of(first).backward == only
     # No gradient of them is ever held either.

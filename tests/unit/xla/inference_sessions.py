@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from paddle_ipu import popart
+from paddle_ipu.xla.lowerings.registry import REWRITTEN
 
 Array = np.ndarray[Any, Any]
 
@@ -53,6 +54,37 @@ def run(session: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
     anchors = session.initAnchorArrays()
     session.run(popart.PyStepIO(dict(feeds), anchors))
     return {name: array.copy() for name, array in anchors.items()}
+
+
+class Made:
+    """A program that a case has built, as a session, not prepared.
+
+    Attributes:
+        feeds: what it is fed.
+        names: its results, in the case's order.
+    """
+
+    def __init__(
+        self, builder: Any, feeds: Mapping[str, Array], names: Sequence[str], **options: Any
+    ) -> None:
+        self.feeds, self.names = feeds, names
+        self.session = session_of(builder, names, **options)
+
+    @property
+    def graph(self) -> Any:
+        """As it was rewritten."""
+        return self.session._executable.program.graph
+
+    def count(self, op_type: str) -> int:
+        """How many operators of a type rewrites have made."""
+        return sum((node.domain, node.op_type) == (REWRITTEN, op_type) for node in self.graph)
+
+    def run(self) -> list[Array]:
+        """The results."""
+        self.session.prepareDevice()
+        self.session.weightsFromHost()
+        found = run(self.session, self.feeds)
+        return [found[name] for name in self.names]
 
 
 def chosen(builder: Any, is_first: bool, first: Any, second: Any) -> str:

@@ -45,6 +45,20 @@ def test_moments_of_several_blocks(shape: tuple[int, ...], monkeypatch: pytest.M
     _check_moments(_numbers(shape))
 
 
+@pytest.mark.parametrize("rows", [2048, 800000], ids=["a block", "many blocks"])
+def test_rounding_does_not_grow_with_rows(rows: int) -> None:
+    """Sums of single rows would be off by 1e-6 to 2e-6 within a block."""
+    x = _numbers((rows, 16), mean=4.0)
+    mean, variance = jax.jit(channel_sums.moments)(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0), 6e-7)
+    np.testing.assert_allclose(variance, wide.var(0), 6e-7)
+    zeros, ones = np.zeros(16, np.float32), np.ones(16, np.float32)
+    total, along = jax.jit(channel_sums.gradient_sums)(x, x, zeros, ones)
+    np.testing.assert_allclose(total, wide.sum(0), 6e-7)
+    np.testing.assert_allclose(along, (wide**2).sum(0), 6e-7)
+
+
 def test_a_large_mean_does_not_cancel() -> None:
     _check_moments(_numbers((5000, 24), mean=3000.0), rtol=1e-4)
 

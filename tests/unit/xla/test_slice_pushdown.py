@@ -16,7 +16,7 @@ from paddle_ipu import popart
 from paddle_ipu.popart.schema import NEWEST_OPSETS, schemas_of_opset
 from paddle_ipu.xla.rewrites import slice_pushdown
 from paddle_ipu.xla.rewrites.slice_pushdown import Rows, through_reshape
-from tests.unit.xla.inference_sessions import chosen, run, session_of
+from tests.unit.xla.inference_sessions import Made, chosen
 
 Array = np.ndarray[Any, Any]
 
@@ -274,45 +274,36 @@ def rows_behind_a_tensor_that_a_branch_reads(p: Program) -> list[str]:
     return [p.sliced(p.linear(x), 2, 3), given]
 
 
-class Made:
-    """A case as a session, prepared."""
+def made_of(make: Case, **options: Any) -> Made:
+    """A case as a session."""
+    program = Program()
+    names = make(program)
+    return Made(program.builder, program.feeds, names, **options)
 
-    def __init__(self, make: Case, **options: Any) -> None:
-        self.program = Program()
-        self.names = make(self.program)
-        self.session = session_of(self.program.builder, self.names, **options)
 
-    @property
-    def rows(self) -> list[int]:
-        """Rows of the result of each product by a weight, the products of scores left out."""
-        graph = self.session._executable.program.graph
-        products = [
-            node
-            for node in graph
-            if node.op_type == "MatMul" and node.inputs[1].name in graph.initializers
-        ]
-        return [node.outputs[0].shape.numpy()[1] for node in products]
-
-    def run(self) -> list[Array]:
-        self.session.prepareDevice()
-        self.session.weightsFromHost()
-        found = run(self.session, self.program.feeds)
-        return [found[name] for name in self.names]
+def product_rows(made: Made) -> list[int]:
+    """Rows of the result of each product by a weight, the products of scores left out."""
+    products = [
+        node
+        for node in made.graph
+        if node.op_type == "MatMul" and node.inputs[1].name in made.graph.initializers
+    ]
+    return [node.outputs[0].shape.numpy()[1] for node in products]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_that_are_computed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, rows = CASES[name]
-    made = Made(make)
-    assert sorted(made.rows) == sorted(rows)
+    made = made_of(make)
+    assert sorted(product_rows(made)) == sorted(rows)
     results = made.run()
     monkeypatch.setattr(slice_pushdown, "without_unread_rows", lambda graph, kept: graph)
-    whole = Made(make)
-    assert set(whole.rows) == {ROWS}
+    whole = made_of(make)
+    assert set(product_rows(whole)) == {ROWS}
     for own, wanted in zip(results, whole.run(), strict=True):
         assert own.shape == wanted.shape
         assert np.linalg.norm(own - wanted) <= 1e-6 * np.linalg.norm(wanted)
 
 
 def test_floating_point_checks_see_all_rows() -> None:
-    assert set(Made(every_second_row, enableFloatingPointChecks=True).rows) == {ROWS}
+    assert set(product_rows(made_of(every_second_row, enableFloatingPointChecks=True))) == {ROWS}
