@@ -47,9 +47,12 @@ that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or 
   token at a time, is another program (`examples/text_generation/`). BERT gives its pooled output.
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
-- Images are bytes, which the IPU makes numbers. ViT and ResNet read 224 x 224 pixels.
-- What a transformer's layer gives is kept for backward where a plan computes activations again
-  (`recompute_checkpoint`, [training.md](training.md#memory)).
+- Images are bytes, which the IPU makes numbers. Each network of images reads one size of them.
+- `efficientnet-b0-g16` and `-b4-g16` are the variants that Graphcore trains: their convolutions
+  over positions have groups of 16 channels in place of one (depthwise), blocks expand by 4 in place
+  of 6, and rows are normalised by themselves, in 4 groups of channels.
+- What a transformer's layer or an EfficientNet's block gives is kept for backward where a plan
+  computes activations again (`recompute_checkpoint`, [training.md](training.md#memory)).
 - Programs are cut between operators, and no operator is divided between IPUs: what needs that, as
   the training of LLaMA-7B with its optimizer, fits no Pod.
 """

@@ -44,6 +44,7 @@ def print_models(*, json: bool) -> int:
         ]
         print_json({"models": records})
         return 0
+    width = max(map(len, MODELS))
     for name, model in MODELS.items():
         network = model.network
         row = (
@@ -52,8 +53,8 @@ def print_models(*, json: bool) -> int:
             else f"{network.size} x {network.size}"
         )
         print(
-            f"{name:<12} {model.parameters / 1e6:>6,.0f} M  {row:<11}  batch {model.batch:>5}  "
-            f"{network}; {model.source}"
+            f"{name:<{width}} {model.parameters / 1e6:>6,.0f} M  {row:<11}  "
+            f"batch {model.batch:>5}  {network}; {model.source}"
         )
     return 0
 

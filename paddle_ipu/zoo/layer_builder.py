@@ -69,15 +69,66 @@ class LayerBuilder:
             return x
         return self._functional.dropout(x, share, training=True, mode="upscale_in_train")
 
+    def dropped_rows(self, x: Tensor, share: float) -> Tensor:
+        """x, where the network is trained without some rows: stochastic depth, arXiv:1603.09382."""
+        if not self.training or share == 0.0:
+            return x
+        # One for each row, of which nobody knows how many there are.
+        ones = x[:, :1, :1, :1] * 0.0 + 1.0
+        return x * self.dropout(ones, share)
+
     def embedding(self, indices: Tensor, table: Tensor) -> Tensor:
         """Rows of a table ``[entries, hidden]``: the shape of the indices, then hidden."""
         return self._functional.embedding(indices, table)
 
-    def convolution(self, x: Tensor, name: str, outputs: int, kernel: int, stride: int) -> Tensor:
-        """A convolution of x ``[rows, channels, height, width]`` without padding."""
-        weight = self.parameter(f"{name}.weight", [outputs, x.shape[1], kernel, kernel])
-        bias = self.parameter(f"{name}.bias", [outputs])
-        return self._functional.conv2d(x, weight, bias, stride)
+    def convolution(
+        self,
+        x: Tensor,
+        name: str,
+        outputs: int,
+        kernel: int,
+        stride: int,
+        *,
+        padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> Tensor:
+        """A convolution of x ``[rows, channels, height, width]``.
+
+        Args:
+            padding: zeros on each side.
+            groups: of channels, each of which reads and makes its own alone.
+        """
+        shape = [outputs, x.shape[1] // groups, kernel, kernel]
+        weight = self.parameter(f"{name}.weight", shape)
+        added = self.parameter(f"{name}.bias", [outputs]) if bias else None
+        return self._functional.conv2d(x, weight, added, stride, padding, groups=groups)
+
+    def mean_of_positions(self, x: Tensor) -> Tensor:
+        """``[rows, channels, 1, 1]`` of x ``[rows, channels, height, width]``."""
+        return self._functional.adaptive_avg_pool2d(x, 1)
+
+    def batch_norm(self, x: Tensor, name: str, epsilon: float) -> Tensor:
+        """Batch norm of x ``[rows, channels, height, width]``, by the batch where it is trained."""
+        channels = [x.shape[1]]
+        scale, bias = (self.parameter(f"{name}.{part}", channels) for part in ("scale", "bias"))
+        mean, variance = (self._tracked(f"{name}.{part}", channels) for part in _STATISTICS)
+        return self._functional.batch_norm(
+            x, mean, variance, scale, bias, training=self.training, epsilon=epsilon
+        )
+
+    def group_norm(self, x: Tensor, name: str, groups: int, epsilon: float) -> Tensor:
+        """Group norm of x ``[rows, channels, height, width]``: each row's groups of channels."""
+        channels = [x.shape[1]]
+        scale, bias = (self.parameter(f"{name}.{part}", channels) for part in ("scale", "bias"))
+        return self._functional.group_norm(x, groups, epsilon, scale, bias)
+
+    def _tracked(self, name: str, shape: Sequence[int]) -> Tensor:
+        """A parameter that no optimizer changes."""
+        attribute = self._paddle.ParamAttr(name=name, trainable=False)
+        found = self._paddle.create_parameter(list(shape), "float32", attr=attribute)
+        found.stop_gradient = True
+        return found
 
     def pixels(self, size: int) -> Tensor:
         """The feed of images, ``[rows, 3, size, size]`` from -1 to 1.
@@ -94,6 +145,10 @@ class LayerBuilder:
     def silu(self, x: Tensor) -> Tensor:
         """``x * sigmoid(x)``."""
         return self._functional.silu(x)
+
+    def sigmoid(self, x: Tensor) -> Tensor:
+        """``1 / (1 + exp(-x))``."""
+        return self._functional.sigmoid(x)
 
     def softmax(self, x: Tensor) -> Tensor:
         """Softmax over the last axis."""
@@ -163,5 +218,6 @@ class LayerBuilder:
         return self._paddle.cos(angles), self._paddle.sin(angles)
 
 
+_STATISTICS = ("mean", "variance")
 MASKED_OUT = 1000.0
 """What is taken from the scores of what a token must not see: enough in half, too."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from paddle_ipu.errors import OptionError, meant
 from paddle_ipu.zoo.bert import Bert
+from paddle_ipu.zoo.efficientnet import EfficientNet
 from paddle_ipu.zoo.gpt2 import Gpt2
 from paddle_ipu.zoo.layer_builder import LayerBuilder
 from paddle_ipu.zoo.llama import Llama
@@ -34,10 +35,15 @@ class Network(Protocol):
     """
 
     items: ClassVar[str]
-    size: ClassVar[int]
-    most: ClassVar[int]
     rows: ClassVar[int]
     optimizer: ClassVar[str]
+
+    # A family may have one for all of its networks.
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def most(self) -> int: ...
 
     def build(self, builder: LayerBuilder, size: int) -> Tensor:
         """Builds it; a scalar loss where it is trained, else what it gives for each row."""
@@ -105,6 +111,16 @@ _GPT2 = "Radford et al. 2019, table 2, and its published weights"
 _LLAMA = "arXiv:2302.13971, table 2: 4 million tokens a batch"
 _VIT = "arXiv:2010.11929, table 1, table 3"
 _RESNET = "arXiv:1512.03385, table 1; paddle.vision.models"
+_EFFICIENTNET = "arXiv:1905.11946, table 1; batch of MnasNet, arXiv:1807.11626"
+_G16 = "arXiv:2106.03640; batch of graphcore/examples"
+_B0 = EfficientNet(1.0, 1.0, 224, 0.2)
+_B4 = EfficientNet(1.4, 1.8, 380, 0.4)
+
+
+def _g16(network: EfficientNet) -> EfficientNet:
+    """As it is trained on IPUs: with larger groups, which expand less, and group norm."""
+    return replace(network, group=16, expand=4, norm_groups=4)
+
 
 MODELS: Mapping[str, Model] = {
     model.name: model
@@ -125,6 +141,10 @@ MODELS: Mapping[str, Model] = {
         Model("resnet50", ResNet(50), 25_557_032, 256, _RESNET),
         Model("resnet101", ResNet(101), 44_549_160, 256, _RESNET),
         Model("resnet152", ResNet(152), 60_192_808, 256, _RESNET),
+        Model("efficientnet-b0", _B0, 5_288_548, 4096, _EFFICIENTNET),
+        Model("efficientnet-b4", _B4, 19_341_616, 4096, _EFFICIENTNET),
+        Model("efficientnet-b0-g16", _g16(_B0), 5_913_796, 800, _G16),
+        Model("efficientnet-b4-g16", _g16(_B4), 19_328_168, 2048, _G16),
     )
 }
 """The models by name; :func:`model_named` finds them however they are spelt."""

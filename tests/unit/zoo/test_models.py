@@ -37,6 +37,10 @@ PUBLISHED = {
     "resnet50": 25.6e6,
     "resnet101": 44.5e6,
     "resnet152": 60.2e6,
+    "efficientnet-b0": 5_288_548,
+    "efficientnet-b4": 19_341_616,
+    "efficientnet-b0-g16": 5.9e6,
+    "efficientnet-b4-g16": 19.3e6,
 }
 """Parameters as the papers, or the pages of published weights, round them."""
 
@@ -200,7 +204,7 @@ def test_an_unknown_name_is_refused_with_a_similar_one() -> None:
         OptionError, match=r"unknown model 'bert-larg': expected one of bert-base, "
     ):
         model_named("bert-larg")
-    with pytest.raises(OptionError, match=r"resnet152\. Did you mean 'bert-large'\?$"):
+    with pytest.raises(OptionError, match=r"[a-z0-9]\. Did you mean 'bert-large'\?$"):
         model_named("bert-larg")
 
 
@@ -213,6 +217,12 @@ def test_an_unknown_name_is_refused_with_a_similar_one() -> None:
             "vit-b",
             128,
             "sequence is 128, but a row of vit-b is an image of 224 x 224: leave sequence out",
+        ),
+        (
+            "efficientnet-b4",
+            224,
+            "sequence is 224, but a row of efficientnet-b4 is an image of 380 x 380: leave "
+            "sequence out",
         ),
     ],
 )
