@@ -3,12 +3,15 @@
     always      weights + accumulators + optimizer state + constants + stream buffers + code
     stash       bytes kept of a micro-batch x micro-batches between its forward and its backward
     at a step   always + stashes of the IPU's stages + what is alive there + the plan's temporary
+    the update  always + stashes + the buffer of optimizer state that is off the chip
 
 Stage s of F + 1 has 2 (F - s) + 1 micro-batches on their way between forward and backward, since
 backward of a micro-batch reaches it so many pipeline cycles later; without a pipeline it is one.
 What is off the chip needs a buffer of its largest tensor; what is sharded is divided by the
-replicas. A tile holds its share of everything, the fullest one `tile_imbalance` times that, and its
-code.
+replicas. The buffer of optimizer state is needed only in the weight update, which follows the last
+micro-batch (PopART's accumulate outer fragment); without accumulation weights are updated among the
+operators of backward, so that it always is. A tile holds its share of everything, the fullest one
+`tile_imbalance` times that, and its code.
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ class IpuMemory:
 
     Attributes:
         categories: bytes at the peak by category.
-        steps: the schedule of one pipeline cycle: bytes alive at each operator, all told.
+        always: bytes that live through the whole step, code among them, the stash not.
+        steps: the schedule of one pipeline cycle: bytes alive at each operator, all told; then the
+            weight update where it needs memory of its own.
         peak_step: where in `steps` the peak is.
         holdings: the largest tensors at the peak.
         layers: bytes of all tensors at the peak by layer, numbers in its path folded; largest
@@ -71,6 +76,7 @@ class IpuMemory:
     peak: int
     per_tile: int
     categories: dict[str, int]
+    always: int = 0
     steps: list[Step] = field(default_factory=list)
     peak_step: int = 0
     holdings: list[Holding] = field(default_factory=list)
@@ -236,6 +242,7 @@ def _ipu_memory(
 ) -> tuple[IpuMemory, int]:
     settings, processor = program.settings, machine.processor
     always, holdings, off_chip = _always(program, weights, operators, origins)
+    buffer = always.pop("optimizer state") if _updates_apart(program) else 0
     costs = [pricing.cost_of(operator) for operator in operators]
     temporaries = {
         op.name: int(max(cost.forward.temporary, cost.backward.temporary) * processor.tiles)
@@ -266,8 +273,11 @@ def _ipu_memory(
         total = int(held + step.bytes + needed)
         if total > peak:
             peak, at, live, temporary = total, index, int(step.bytes), needed
+    if in_update := held + buffer > peak:
+        peak, at, live, temporary = held + buffer, len(steps), 0, 0
     categories = {
         **always,
+        **({"optimizer state": buffer} if in_update else {}),
         "code": int(code),
         "stash": stash,
         "activations": live,
@@ -281,6 +291,7 @@ def _ipu_memory(
         peak=int(peak + code),
         per_tile=int(per_tile),
         categories={name: categories.get(name, 0) for name in CATEGORIES},
+        always=int(sum(always.values()) + code),
     )
     if not detailed:
         return memory, off_chip
@@ -288,8 +299,10 @@ def _ipu_memory(
         Step(s.label, s.phase, float(int(held + s.bytes + temporaries.get(s.label, 0)) + code))
         for s in steps
     ]
+    if buffer:
+        memory.steps.append(Step("optimizer state", "update", float(held + buffer + code)))
     memory.peak_step = at
-    _add_holdings(memory, holdings, always, here, lives, origins)
+    _add_holdings(memory, holdings, always, [] if in_update else here, lives, origins)
     return memory, off_chip
 
 
@@ -306,7 +319,7 @@ def _add_holdings(
     Args:
         holdings: those that always live, and the stash.
         always: the categories of the former.
-        here: stages of the IPU.
+        here: stages of the IPU, if one of them is at work at the peak.
     """
     peak_tensors: list[Tensor] = []
     if here:
@@ -327,6 +340,12 @@ def _add_holdings(
         if any(h.category == name for h in holdings)
     }
     memory.holdings = sorted(holdings, key=lambda h: (-h.bytes, h.name))[:40]
+
+
+def _updates_apart(program: Program) -> bool:
+    """Whether optimizer state comes to the chip only when no micro-batch is at work."""
+    settings = program.settings
+    return settings.training and settings.accumulation > 1 and not settings.state_on_chip
 
 
 def _always(

@@ -118,7 +118,6 @@ class Run:
 
 
 _ALWAYS = ("weights", "optimizer state", "accumulators")
-_RESIDENT = (*_ALWAYS, "constants", "code", "streams")
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Compilation:
         return tuple(
             LivenessProgramStep(
                 Program(f"{step.label} ({step.phase})"),
-                Bytes(int(step.bytes) - sum(ipu.categories.get(n, 0) for n in _RESIDENT)),
+                Bytes(int(step.bytes) - ipu.always),
             )
             for ipu in self._report.prediction.memory.ipus
             for step in ipu.steps

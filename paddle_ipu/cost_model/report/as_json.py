@@ -174,6 +174,7 @@ def _ipu(ipu: IpuMemory) -> dict[str, Any]:
         "over": ipu.over,
         "fits": ipu.fits,
         "categories": ipu.categories,
+        "always": ipu.always,
         "peak_step": ipu.peak_step,
         "curve": [[step.label, step.phase, step.bytes] for step in ipu.steps],
         "layers": ipu.layers,

@@ -142,9 +142,30 @@ def test_state_off_the_chip_and_sharded_saves_what_it_says() -> None:
 
     assert on_chip(state_on_chip=True) == all_of_it
     assert on_chip(state_on_chip=True, state_sharded=True) == all_of_it // 4
-    # One buffer stays, for the largest.
-    assert on_chip(state_on_chip=False) == max(state.values())
     assert memory(program.with_settings(state_on_chip=False)).off_chip == all_of_it
+
+
+@pytest.mark.parametrize("rows", [1, 4096])
+def test_the_buffer_of_state_off_the_chip_and_activations_share_memory(rows: int) -> None:
+    program = chain(4, rows, width=128, accumulation=4)
+    program = replace(program, state={t.name: 8 * t.elements for t in program.weights})
+    (found,) = memory(program.with_settings(state_on_chip=False)).ipus
+    buffer, code = 8 * 128 * 128, found.categories["code"]
+    assert found.steps[-1].phase == "update"
+    assert found.steps[-1].bytes == found.always + found.categories["stash"] + buffer
+    assert found.peak == sum(found.categories.values()) == max(step.bytes for step in found.steps)
+    # Many rows need more than the buffer, few need less.
+    in_update = rows == 1
+    assert (found.peak_step == len(found.steps) - 1) is in_update
+    assert found.categories["optimizer state"] == (buffer if in_update else 0)
+    assert (found.categories["activations"] == 0) is in_update
+    assert {h.category for h in found.holdings} >= {"weights", "accumulators"}
+    assert any(h.category == "activations" for h in found.holdings) is not in_update
+    # Without accumulation, weights are updated among the operators of backward.
+    (at_once,) = memory(program.with_settings(state_on_chip=False, accumulation=1)).ipus
+    assert at_once.categories["optimizer state"] == buffer
+    assert at_once.always >= buffer + code
+    assert {step.phase for step in at_once.steps} == {"forward", "backward"}
 
 
 @given(rows=st.integers(1, 64), more=st.integers(2, 8), stages=st.sampled_from([1, 2, 4]))

@@ -1,7 +1,8 @@
 // The liveness curve of an IPU: bytes alive at each operator of one pipeline cycle.
 
-const RESIDENT = ["weights", "optimizer state", "accumulators", "constants", "code", "streams"];
-const DIRECTION = { forward: "forward", backward: "backward", recompute: "recompute" };
+const DIRECTION = {
+  forward: "forward", backward: "backward", recompute: "recompute", update: "optimizer state",
+};
 
 function livenessView(report, section, lines) {
   const { ipus, worst } = report.memory;
@@ -21,7 +22,10 @@ function livenessView(report, section, lines) {
     ["always there", colour("weights")],
     ...ipus.some(x => x.categories.stash) ? [["stash", colour("stash")]] : [],
     ["alive meanwhile", colour("activations")],
-    ...Object.entries({ forward: "forward", backward: "backward", recompute: "computed again" })
+    ...Object.entries({
+      forward: "forward", backward: "backward", recompute: "computed again",
+      update: "weight update",
+    })
       .filter(([phase]) => phases.has(phase))
       .map(([phase, name]) => [`${name} (strip below)`, colour(DIRECTION[phase])]),
   ]), place, readout);
@@ -30,7 +34,7 @@ function livenessView(report, section, lines) {
 function livenessChart(report, ipu, width, readout, lines) {
   const height = 260, left = 62, right = 12, top = 12, bottom = 34;
   const { curve } = ipu, processor = report.machine.processor;
-  const resident = sum(RESIDENT.map(name => ipu.categories[name] ?? 0));
+  const resident = ipu.always;
   const stash = ipu.categories.stash ?? 0;
   const room = roomOf(ipu, processor);
   const most = Math.max(curve.reduce((a, step) => Math.max(a, step[2]), 0), resident + stash);
