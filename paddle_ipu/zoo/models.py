@@ -13,7 +13,8 @@ from paddle_ipu.zoo.efficientnet import EfficientNet
 from paddle_ipu.zoo.gpt2 import Gpt2
 from paddle_ipu.zoo.layer_builder import LayerBuilder
 from paddle_ipu.zoo.llama import Llama
-from paddle_ipu.zoo.resnet import ResNet
+from paddle_ipu.zoo.mobilenet import MobileNetV3
+from paddle_ipu.zoo.resnet import ResNet, ResNext
 from paddle_ipu.zoo.vit import Vit
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ _GPT2 = "Radford et al. 2019, table 2, and its published weights"
 _LLAMA = "arXiv:2302.13971, table 2: 4 million tokens a batch"
 _VIT = "arXiv:2010.11929, table 1, table 3"
 _RESNET = "arXiv:1512.03385, table 1; paddle.vision.models"
+_RESNEXT = "arXiv:1611.05431, section 4; paddle.vision.models"
+_MOBILENET = "arXiv:1905.02244, tables 1 and 2, section 6.1; paddle.vision.models"
 _EFFICIENTNET = "arXiv:1905.11946, table 1; batch of MnasNet, arXiv:1807.11626"
 _G16 = "arXiv:2106.03640; batch of graphcore/examples"
 _B0 = EfficientNet(1.0, 1.0, 224, 0.2)
@@ -141,6 +144,10 @@ MODELS: Mapping[str, Model] = {
         Model("resnet50", ResNet(50), 25_557_032, 256, _RESNET),
         Model("resnet101", ResNet(101), 44_549_160, 256, _RESNET),
         Model("resnet152", ResNet(152), 60_192_808, 256, _RESNET),
+        Model("resnext50", ResNext(50, 32, 4), 25_028_904, 256, _RESNEXT),
+        Model("resnext101", ResNext(101, 64, 4), 83_455_272, 256, _RESNEXT),
+        Model("mobilenet-v3-small", MobileNetV3("small", 11), 2_542_856, 4096, _MOBILENET),
+        Model("mobilenet-v3-large", MobileNetV3("large", 15), 5_483_032, 4096, _MOBILENET),
         Model("efficientnet-b0", _B0, 5_288_548, 4096, _EFFICIENTNET),
         Model("efficientnet-b4", _B4, 19_341_616, 4096, _EFFICIENTNET),
         Model("efficientnet-b0-g16", _g16(_B0), 5_913_796, 800, _G16),
