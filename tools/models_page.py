@@ -47,7 +47,8 @@ that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or 
   token at a time, is another program (`examples/text_generation/`). BERT gives its pooled output.
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
-- Images are bytes, which the IPU makes numbers. Each network of images reads one size of them.
+- Images are bytes, which the IPU makes numbers. Each network of images reads one size of them,
+  U-Net grey ones, of whose middle it says the class of each pixel.
 - `efficientnet-b0-g16` and `-b4-g16` are the variants that Graphcore trains: their convolutions
   over positions have groups of 16 channels in place of one (depthwise), blocks expand by 4 in place
   of 6, and rows are normalised by themselves, in 4 groups of channels.

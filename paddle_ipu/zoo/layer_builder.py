@@ -104,6 +104,21 @@ class LayerBuilder:
         added = self.parameter(f"{name}.bias", [outputs]) if bias else None
         return self._functional.conv2d(x, weight, added, stride, padding, groups=groups)
 
+    def upsampled_convolution(self, x: Tensor, name: str, outputs: int, factor: int) -> Tensor:
+        """A transposed convolution: each position of x becomes ``factor`` x ``factor`` of them."""
+        weight = self.parameter(f"{name}.weight", [x.shape[1], outputs, factor, factor])
+        bias = self.parameter(f"{name}.bias", [outputs])
+        return self._functional.conv2d_transpose(x, weight, bias, stride=factor)
+
+    def max_pool(self, x: Tensor, window: int) -> Tensor:
+        """The largest of each window of x ``[rows, channels, height, width]``."""
+        return self._functional.max_pool2d(x, window)
+
+    def middle(self, x: Tensor, size: int) -> Tensor:
+        """The middle ``[rows, channels, size, size]`` of x ``[rows, channels, height, width]``."""
+        top, left = (x.shape[2] - size) // 2, (x.shape[3] - size) // 2
+        return x[:, :, top : top + size, left : left + size]
+
     def mean_of_positions(self, x: Tensor) -> Tensor:
         """``[rows, channels, 1, 1]`` of x ``[rows, channels, height, width]``."""
         return self._functional.adaptive_avg_pool2d(x, 1)
@@ -130,12 +145,12 @@ class LayerBuilder:
         found.stop_gradient = True
         return found
 
-    def pixels(self, size: int) -> Tensor:
-        """The feed of images, ``[rows, 3, size, size]`` from -1 to 1.
+    def pixels(self, size: int, channels: int = 3) -> Tensor:
+        """The feed of images, ``[rows, channels, size, size]`` from -1 to 1.
 
         Bytes are what the host copies; they become numbers on the IPU.
         """
-        image = self.feed("image", [3, size, size], "uint8")
+        image = self.feed("image", [channels, size, size], "uint8")
         return self._paddle.cast(image, "float32") * (1 / 127.5) - 1.0
 
     def gelu(self, x: Tensor) -> Tensor:
@@ -145,6 +160,10 @@ class LayerBuilder:
     def silu(self, x: Tensor) -> Tensor:
         """``x * sigmoid(x)``."""
         return self._functional.silu(x)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """x where it is positive, else 0."""
+        return self._functional.relu(x)
 
     def sigmoid(self, x: Tensor) -> Tensor:
         """``1 / (1 + exp(-x))``."""
@@ -183,9 +202,9 @@ class LayerBuilder:
         """The hyperbolic tangent."""
         return self._paddle.tanh(x)
 
-    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean cross-entropy of logits ``[n, classes]`` and int32 labels ``[n]``; a scalar."""
-        return self._functional.cross_entropy(logits, labels)
+    def cross_entropy(self, logits: Tensor, labels: Tensor, axis: int = -1) -> Tensor:
+        """The mean cross-entropy of logits and int32 labels, which lack the axis of classes."""
+        return self._functional.cross_entropy(logits, labels, axis=axis)
 
     def hidden_where(self, visible: Tensor, tokens: int) -> Tensor:
         """What is added to attention's scores, ``[rows, 1, 1, tokens]``: 0 where visible is 1.

@@ -15,6 +15,7 @@ from paddle_ipu.zoo.layer_builder import LayerBuilder
 from paddle_ipu.zoo.llama import Llama
 from paddle_ipu.zoo.mobilenet import MobileNetV3
 from paddle_ipu.zoo.resnet import ResNet, ResNext
+from paddle_ipu.zoo.unet import UNet
 from paddle_ipu.zoo.vit import Vit
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ _RESNEXT = "arXiv:1611.05431, section 4; paddle.vision.models"
 _MOBILENET = "arXiv:1905.02244, tables 1 and 2, section 6.1; paddle.vision.models"
 _EFFICIENTNET = "arXiv:1905.11946, table 1; batch of MnasNet, arXiv:1807.11626"
 _G16 = "arXiv:2106.03640; batch of graphcore/examples"
+_UNET = "arXiv:1505.04597, figure 1; batch of graphcore/examples"
 _B0 = EfficientNet(1.0, 1.0, 224, 0.2)
 _B4 = EfficientNet(1.4, 1.8, 380, 0.4)
 
@@ -152,6 +154,7 @@ MODELS: Mapping[str, Model] = {
         Model("efficientnet-b4", _B4, 19_341_616, 4096, _EFFICIENTNET),
         Model("efficientnet-b0-g16", _g16(_B0), 5_913_796, 800, _G16),
         Model("efficientnet-b4-g16", _g16(_B4), 19_328_168, 2048, _G16),
+        Model("unet", UNet(), 31_030_658, 24, _UNET),
     )
 }
 """The models by name; :func:`model_named` finds them however they are spelt."""

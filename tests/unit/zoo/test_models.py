@@ -43,6 +43,7 @@ PUBLISHED = {
     "mobilenet-v3-large": 5_483_032,
     "efficientnet-b0": 5_288_548,
     "efficientnet-b4": 19_341_616,
+    "unet": 31.0e6,
     "efficientnet-b0-g16": 5.9e6,
     "efficientnet-b4-g16": 19.3e6,
 }
