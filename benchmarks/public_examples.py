@@ -3,8 +3,8 @@
     python -m benchmarks.public_examples    memory and predicted rates; nothing is run
 
 The strategies are those of graphcore/examples (``nlp/gpt2/pytorch/benchmarks.yml``,
-``vision/vit/pytorch/benchmarks.yml`` and ``configs.yml``), which gives no rates. Nothing was fitted
-to a row.
+``vision/vit/pytorch/benchmarks.yml`` and ``configs.yml``, ``speech/conformer/pytorch``), which
+gives rates for Conformer alone. Nothing was fitted to any row.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ class Example:
         proportion: share of a tile's memory for products, the lowest of the IPUs'.
         steps: weight updates of a run.
         sequence: tokens of a row; the model's own where 0.
+        published: rows a second of its README, on IPUs of a GC200 and of a Bow.
         sharded: optimizer state is divided among the replicas.
         off_chip: optimizer state is in streaming memory.
         serial: parts of the product with the words.
+        by_layer: layers' outputs are kept where activations are computed again; else those of
+            stages are, as PopTorch has it where a script says nothing.
     """
 
     name: str
@@ -55,6 +58,8 @@ class Example:
     sharded: bool = True
     off_chip: bool = True
     serial: int = 1
+    by_layer: bool = True
+    published: tuple[float, float] | None = None
 
     @property
     def folds(self) -> bool:
@@ -79,6 +84,8 @@ class Example:
             else op
             for op in built.operators
         )
+        if not self.by_layer:
+            operators = tuple(replace(op, checkpoint=False) for op in operators)
         placed = place(replace(built, operators=operators), self._cuts(built))
         return placed.with_settings(
             ipus=len(self.layers) * self.replicas, replicas=self.replicas,
@@ -128,6 +135,12 @@ EXAMPLES = (
             off_chip=False),
     Example("pytorch_vit_lamb_pretrain_gen_pod64", "vit-b", (3, 3, 3, 3), 16, 8, 512, 0.3,
             sharded=False, off_chip=False),
+    *(
+        Example(f"conformer_globalbs_16128_pod{4 * replicas}", "conformer", (2, 4, 5, 1), replicas,
+                4, 4032 // replicas, 0.3, sharded=False, off_chip=False, by_layer=False,
+                published=published)
+        for replicas, published in ((1, (819, 1126)), (4, (3163, 4302)), (16, (11689, 15815)))
+    ),
 )  # fmt: skip
 
 
@@ -141,17 +154,25 @@ def main(words: Sequence[str] | None = None) -> int:
     argparse.ArgumentParser(description="public strategies for models of the zoo").parse_args(words)
     paddle.enable_static()
     paddle_ipu.activate()
-    print(f"{'':<42} {'machine':<10} {'memory':>6}  {'predicted':>9} 80 % interval")
+    print(
+        f"{'':<42} {'machine':<10} {'memory':>6}  {'predicted':>9} {'80 % interval':<16} "
+        f"{'published':>9} {'error':>7}"
+    )
     for example in EXAMPLES:
         ipus = len(example.layers) * example.replicas
-        for machine in (f"POD{ipus}", f"Bow-Pod{ipus}"):
+        for kind, machine in enumerate((f"POD{ipus}", f"Bow-Pod{ipus}")):
             found = predicted(example, machine)
             interval = rate_interval(found, livenesses(found.program))
             worst = found.memory.worst
-            print(
+            rate = found.cycles.throughput
+            line = (
                 f"{example.name:<42} {machine:<10} {worst.per_tile / worst.tile_capacity:>6.0%}  "
-                f"{found.cycles.throughput:>9,.0f} {interval.low:,.0f} to {interval.high:,.0f}"
+                f"{rate:>9,.0f} {f'{interval.low:,.0f} to {interval.high:,.0f}':<16}"
             )
+            if example.published:
+                published = example.published[kind]
+                line += f" {published:>9,.0f} {rate / published - 1:>+7.1%}"
+            print(line.rstrip())
     return 0
 
 

@@ -45,6 +45,8 @@ that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or 
 - In inference a row goes through the network once. Of a decoder that is the reading of a prompt:
   what is given is the next token's logits. Generation, which keeps keys and values and reads one
   token at a time, is another program (`examples/text_generation/`). BERT gives its pooled output.
+- Conformer is as graphcore/examples trains it, by a decoder's loss and CTC's; spectra of audio come
+  from the host. In inference its encoder gives CTC's log probabilities; nothing is decoded.
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
 - Images are bytes, which the IPU makes numbers. Each network of images reads one size of them,

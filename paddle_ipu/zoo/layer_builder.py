@@ -127,7 +127,7 @@ class LayerBuilder:
         """Batch norm of x ``[rows, channels, height, width]``, by the batch where it is trained."""
         channels = [x.shape[1]]
         scale, bias = (self.parameter(f"{name}.{part}", channels) for part in ("scale", "bias"))
-        mean, variance = (self._tracked(f"{name}.{part}", channels) for part in _STATISTICS)
+        mean, variance = (self.statistic(f"{name}.{part}", channels) for part in _STATISTICS)
         return self._functional.batch_norm(
             x, mean, variance, scale, bias, training=self.training, epsilon=epsilon
         )
@@ -138,12 +138,24 @@ class LayerBuilder:
         scale, bias = (self.parameter(f"{name}.{part}", channels) for part in ("scale", "bias"))
         return self._functional.group_norm(x, groups, epsilon, scale, bias)
 
-    def _tracked(self, name: str, shape: Sequence[int]) -> Tensor:
-        """A parameter that no optimizer changes."""
+    def statistic(self, name: str, shape: Sequence[int]) -> Tensor:
+        """A parameter of float32 that no optimizer changes."""
         attribute = self._paddle.ParamAttr(name=name, trainable=False)
         found = self._paddle.create_parameter(list(shape), "float32", attr=attribute)
         found.stop_gradient = True
         return found
+
+    def convolution_along(
+        self, x: Tensor, name: str, outputs: int, kernel: int = 1, groups: int = 1
+    ) -> Tensor:
+        """A convolution of x ``[rows, channels, places]`` to as many places, without bias."""
+        weight = self.parameter(f"{name}.weight", [outputs, x.shape[1] // groups, 1, kernel])
+        # By conv1d the convolution would read a view of its weight.
+        channels, places = x.shape[1:]
+        line = self.reshape(x, [-1, channels, 1, places])
+        padding = [0, kernel // 2]
+        y = self._functional.conv2d(line, weight, padding=padding, groups=groups)
+        return self.reshape(y, [-1, outputs, places])
 
     def pixels(self, size: int, channels: int = 3) -> Tensor:
         """The feed of images, ``[rows, channels, size, size]`` from -1 to 1.
@@ -157,21 +169,25 @@ class LayerBuilder:
         """GELU by its tanh form."""
         return self._functional.gelu(x, approximate=True)
 
-    def silu(self, x: Tensor) -> Tensor:
-        """``x * sigmoid(x)``."""
-        return self._functional.silu(x)
-
     def relu(self, x: Tensor) -> Tensor:
-        """x where it is positive, else 0."""
+        """``max(x, 0)``."""
         return self._functional.relu(x)
 
     def sigmoid(self, x: Tensor) -> Tensor:
         """``1 / (1 + exp(-x))``."""
         return self._functional.sigmoid(x)
 
+    def silu(self, x: Tensor) -> Tensor:
+        """``x * sigmoid(x)``."""
+        return self._functional.silu(x)
+
     def softmax(self, x: Tensor) -> Tensor:
         """Softmax over the last axis."""
         return self._functional.softmax(x, axis=-1)
+
+    def log_softmax(self, x: Tensor) -> Tensor:
+        """The logarithm of softmax over the last axis."""
+        return self._functional.log_softmax(x, axis=-1)
 
     def matmul(self, x: Tensor, y: Tensor, transpose_y: bool = False) -> Tensor:
         """A product of matrices, or of as many as there are in the leading axes."""
@@ -205,6 +221,73 @@ class LayerBuilder:
     def cross_entropy(self, logits: Tensor, labels: Tensor, axis: int = -1) -> Tensor:
         """The mean cross-entropy of logits and int32 labels, which lack the axis of classes."""
         return self._functional.cross_entropy(logits, labels, axis=axis)
+
+    def smoothed_divergence(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """How far ``[n]`` probabilities are from smoothed labels (Kullback and Leibler).
+
+        Args:
+            logits: ``[n, classes]``.
+            labels: int32 ``[n]``.
+            smoothing: share of all classes but the label's.
+        """
+        other = smoothing / (logits.shape[1] - 1)
+        wanted = self._functional.one_hot(labels, logits.shape[1])
+        wanted = wanted * (1.0 - smoothing - other) + other
+        return (wanted * (self._paddle.log(wanted) - self.log_softmax(logits))).sum(axis=-1)
+
+    def ctc_loss(self, logits: Tensor, labels: Tensor, length: Tensor, count: Tensor) -> Tensor:
+        """The mean over rows of the CTC loss (Graves et al., 2006); a scalar. The blank is 0.
+
+        Args:
+            logits: ``[rows, places, classes]``.
+            labels: int32 ``[rows, most]``.
+            length: places of a row that count, int32 ``[rows, 1]``.
+            count: its labels, int32 ``[rows, 1]``.
+        """
+        along = self.transpose(logits, [1, 0, 2])
+        # Paddle 2.6 takes none of int32.
+        sizes = (self._paddle.cast(self.reshape(x, [-1]), "int64") for x in (length, count))
+        return self.mean(self._functional.ctc_loss(along, labels, *sizes, reduction="none"))
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean of all elements; a scalar."""
+        return self._paddle.mean(x)
+
+    def as_float(self, x: Tensor) -> Tensor:
+        """Numbers, or 1 where x is true and 0 elsewhere."""
+        return self._paddle.cast(x, "float32")
+
+    def logical_and(self, x: Tensor, y: Tensor) -> Tensor:
+        """Where both are true."""
+        return self._paddle.logical_and(x, y)
+
+    def places_before(self, length: Tensor, places: int, step: int = 1) -> Tensor:
+        """Bool ``[rows, places]``: whether ``place * step`` is below a row's length.
+
+        Args:
+            length: int32 ``[rows, 1]``.
+        """
+        starts = self._paddle.arange(0, places * step, step, "int32")
+        return self.reshape(starts, [1, places]) < length
+
+    def count(self, marked: Tensor) -> Tensor:
+        """How many of a row are true, int32 ``[rows, 1]``; of bool ``[rows, places]``."""
+        ones = self._paddle.cast(marked, "int32")
+        return self._paddle.sum(ones, axis=1, keepdim=True, dtype="int32")
+
+    def up_to_each(self, tokens: int) -> Tensor:
+        """Bool ``[tokens, tokens]``: whether the second is no later than the first."""
+        places = self._paddle.arange(0, tokens, 1, "int32")
+        return self.reshape(places, [1, tokens]) <= self.reshape(places, [tokens, 1])
+
+    def sinusoids(self, tokens: int, hidden: int) -> Tensor:
+        """Sines and cosines ``[tokens, hidden]`` of each place (arXiv:1706.03762), by turns."""
+        places = self.reshape(self._paddle.arange(0, tokens, 1, "float32"), [tokens, 1])
+        frequencies = 1e4 ** (np.arange(0, -hidden, -2) / hidden)
+        angles = places * self._paddle.assign(frequencies[None].astype(np.float32))
+        angles = self.reshape(angles, [tokens, hidden // 2, 1])
+        pairs = self.concat([self._paddle.sin(angles), self._paddle.cos(angles)], 2)
+        return self.reshape(pairs, [tokens, hidden])
 
     def hidden_where(self, visible: Tensor, tokens: int) -> Tensor:
         """What is added to attention's scores, ``[rows, 1, 1, tokens]``: 0 where visible is 1.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from paddle_ipu.errors import OptionError, meant
 from paddle_ipu.zoo.bert import Bert
+from paddle_ipu.zoo.conformer import Conformer
 from paddle_ipu.zoo.efficientnet import EfficientNet
 from paddle_ipu.zoo.gpt2 import Gpt2
 from paddle_ipu.zoo.layer_builder import LayerBuilder
@@ -20,9 +21,6 @@ from paddle_ipu.zoo.vit import Vit
 
 if TYPE_CHECKING:
     from paddle import Tensor
-
-_SHORTEST = 2
-"""Tokens of a row at least: one that is masked, or followed, and one to be read."""
 
 
 class Network(Protocol):
@@ -59,6 +57,8 @@ class Model:
         parameters: that are trained.
         batch: rows of a weight update that its authors trained it with.
         source: of its sizes and batch.
+        fewest: of the items of a row: of tokens one that is masked, or followed, and one to be
+            read.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Model:
     parameters: int
     batch: int
     source: str
+    fewest: int = 2
 
     def row_size(self, sequence: int, option: str = "sequence") -> int:
         """Tokens of a row, or the height of its image.
@@ -85,9 +86,9 @@ class Model:
                 f"{option} is {sequence}, but a row of {self.name} is an image of {network.size} x "
                 f"{network.size}: leave {option} out"
             )
-        if not _SHORTEST <= sequence <= network.most:
+        if not self.fewest <= sequence <= network.most:
             raise OptionError(
-                f"{option} is {sequence}, but a row of {self.name} has {_SHORTEST} to "
+                f"{option} is {sequence}, but a row of {self.name} has {self.fewest} to "
                 f"{network.most} {network.items}"
             )
         return sequence
@@ -111,6 +112,8 @@ class Model:
 _BERT = "arXiv:1810.04805; batch of LAMB, arXiv:1904.00962"
 _GPT2 = "Radford et al. 2019, table 2, and its published weights"
 _LLAMA = "arXiv:2302.13971, table 2: 4 million tokens a batch"
+_CONFORMER = "graphcore/examples, speech/conformer/pytorch; arXiv:2005.08100"
+_AISHELL = Conformer(256, 12, 6, 4, 2048, 15, vocabulary=4233, words=48)
 _VIT = "arXiv:2010.11929, table 1, table 3"
 _RESNET = "arXiv:1512.03385, table 1; paddle.vision.models"
 _RESNEXT = "arXiv:1611.05431, section 4; paddle.vision.models"
@@ -141,6 +144,7 @@ MODELS: Mapping[str, Model] = {
         Model("vit-b", Vit(768, 12, 12, 16), 86_567_656, 4096, _VIT),
         Model("vit-l", Vit(1024, 24, 16, 16), 304_326_632, 4096, _VIT),
         Model("vit-h", Vit(1280, 32, 16, 14), 632_045_800, 4096, _VIT),
+        Model("conformer", _AISHELL, 44_605_970, 288, _CONFORMER, fewest=7),
         Model("resnet18", ResNet(18), 11_689_512, 256, _RESNET),
         Model("resnet34", ResNet(34), 21_797_672, 256, _RESNET),
         Model("resnet50", ResNet(50), 25_557_032, 256, _RESNET),

@@ -32,6 +32,7 @@ PUBLISHED = {
     "vit-b": 86e6,
     "vit-l": 307e6,
     "vit-h": 632e6,
+    "conformer": 44_605_970,
     "resnet18": 11.7e6,
     "resnet34": 21.8e6,
     "resnet50": 25.6e6,
