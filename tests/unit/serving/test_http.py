@@ -10,8 +10,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -369,27 +369,57 @@ def test_a_model_that_ends_takes_no_more_requests() -> None:
     assert (code, answer["error"]) == (503, told)
 
 
-def test_a_request_whose_client_has_gone_is_not_computed(server: HttpServer) -> None:
-    runner = server._runners["double"]
-    body = json.dumps({"inputs": [X, {**N, "data": [99, 1]}]}).encode()
+class Remembering(BatchingRunner):
+    """A runner that keeps the Futures of its requests."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.futures: list[Future[dict[str, Array]]] = []
+
+    def submit(self, *arguments: Any, **options: Any) -> Future[dict[str, Array]]:
+        self.futures.append(future := super().submit(*arguments, **options))
+        return future
+
+
+def test_a_request_whose_client_has_gone_is_not_computed() -> None:
+    gate, computed = threading.Event(), []
+
+    def waiting(feed: Mapping[str, Array]) -> dict[str, Array]:
+        computed.append(len(feed["x"]))
+        gate.wait(20)
+        return model(feed)
+
+    inputs = {"x": ([2], "float32"), "n": ([], "int32")}
+    runner = Remembering(waiting, micro_batch=2, inputs=inputs, timeout_ms=0)
+    server = HttpServer({"double": runner}, port=0)
+    serving = threading.Thread(target=server.run)
+    serving.start()
     host, port = server.address.removeprefix("http://").rsplit(":", 1)
     connections = [http.client.HTTPConnection(host, int(port), timeout=20) for _ in range(3)]
-    before = runner.statistics()
-    for connection in connections:
-        connection.request("POST", INFER, body)
-        # One after another: the first is computed, the others wait for it.
-        while runner.statistics().requests == before.requests:
-            time.sleep(0.002)
-        before = runner.statistics()
-        time.sleep(0.02)
-    for connection in connections[1:]:
-        connection.close()
-    assert connections[0].getresponse().status == 200
-    connections[0].close()
     ends = time.monotonic() + 20
-    while runner.statistics().cancelled < 2:
-        assert time.monotonic() < ends
-        time.sleep(0.005)
+
+    def wait_for(what: Callable[[], bool]) -> None:
+        while not what():
+            assert time.monotonic() < ends
+            time.sleep(0.002)
+
+    try:
+        for number, connection in enumerate(connections, 1):
+            connection.request("POST", INFER, json.dumps({"inputs": [X, N]}).encode())
+            # One after another: the first is computed, the others wait for it.
+            wait_for(lambda number=number: len(runner.futures) == number and len(computed) == 1)
+        for connection in connections[1:]:
+            connection.close()
+        wait_for(lambda: all(future.cancelled() for future in runner.futures[1:]))
+        gate.set()
+        assert connections[0].getresponse().status == 200
+        connections[0].close()
+        wait_for(lambda: runner.statistics().cancelled == 2)
+        assert len(computed) == 1
+    finally:
+        gate.set()
+        server.stop()
+        serving.join(20)
 
 
 def test_what_takes_longer_than_the_grace_is_given_up_and_told() -> None:
