@@ -47,6 +47,10 @@ that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or 
   token at a time, is another program (`examples/text_generation/`). BERT gives its pooled output.
 - Conformer is as graphcore/examples trains it, by a decoder's loss and CTC's; spectra of audio come
   from the host. In inference its encoder gives CTC's log probabilities; nothing is decoded.
+- T5's encoder and decoder read rows of as many tokens. The two older ones are those of the paper;
+  Flan-T5 has the later version's GELU with a gate, and weights of its own for the output. What
+  Graphcore's public examples do with Flan-T5 (`nlp/t5/popxl`) cannot be planned: each product is
+  divided among 8 or 16 IPUs (tensor parallelism).
 - BERT is pretrained on 15 % of a row's words, which lie in front, and on the next sentence. Its
   dropout, and GPT-2's and ViT's, is that of the papers.
 - Images are bytes, which the IPU makes numbers. Each network of images reads one size of them,

@@ -47,11 +47,13 @@ class Gpt2:
         x = pre_norm_layers(
             builder, x, "decoder", self.layers, dropout=self.dropout,
             norm=lambda x, name: builder.layer_norm(x, name, _EPSILON),
-            attended=lambda x, name: attention(
-                builder, x, name, heads=self.heads, tokens=size, mask=builder.hidden_after(size),
-                dropout=self.dropout,
-            ),
-            fed_forward=lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+            parts={
+                "attention": lambda x, name: attention(
+                    builder, x, name, heads=self.heads, tokens=size,
+                    mask=builder.hidden_after(size), dropout=self.dropout,
+                ),
+                "feed_forward": lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+            },
         )  # fmt: skip
         x = builder.layer_norm(x, "norm", _EPSILON)
         return next_token(builder, x, size, lambda y: builder.matmul(y, words, transpose_y=True))

@@ -81,6 +81,10 @@ class LayerBuilder:
         """Rows of a table ``[entries, hidden]``: the shape of the indices, then hidden."""
         return self._functional.embedding(indices, table)
 
+    def rows_of(self, table: Tensor, numbers: Sequence[int]) -> Tensor:
+        """Rows of a table ``[entries, hidden]`` by constant numbers: ``[numbers, hidden]``."""
+        return self.embedding(self._paddle.assign(np.array(numbers, np.int32)), table)
+
     def convolution(
         self,
         x: Tensor,
@@ -288,6 +292,21 @@ class LayerBuilder:
         angles = self.reshape(angles, [tokens, hidden // 2, 1])
         pairs = self.concat([self._paddle.sin(angles), self._paddle.cos(angles)], 2)
         return self.reshape(pairs, [tokens, hidden])
+
+    def by_distance(self, values: Tensor) -> Tensor:
+        """A matrix ``[heads, tokens, tokens]`` of what belongs to each distance of two tokens.
+
+        Args:
+            values: ``[2 * tokens, heads]``, of distances 0 to ``tokens - 1``, then ``-tokens`` to
+                -1 from a row's token to a column's.
+        """
+        twice, heads = values.shape
+        tokens = twice // 2
+        line = self.reshape(self.transpose(values, [1, 0]), [heads, 1, twice])
+        rows = self._paddle.expand(line, [heads, tokens, twice])
+        # Cut into rows that are one shorter, the same line begins in each one later.
+        flat = self.reshape(rows, [heads, tokens * twice])[:, : tokens * (twice - 1)]
+        return self.reshape(flat, [heads, tokens, twice - 1])[:, :, :tokens]
 
     def hidden_where(self, visible: Tensor, tokens: int) -> Tensor:
         """What is added to attention's scores, ``[rows, 1, 1, tokens]``: 0 where visible is 1.

@@ -48,12 +48,14 @@ class Llama:
         x = pre_norm_layers(
             builder, x, "decoder", self.layers,
             norm=lambda x, name: builder.rms_norm(x, name, _EPSILON),
-            attended=lambda x, name: attention(
-                builder, x, name, heads=self.heads, tokens=size, bias=False,
-                mask=builder.hidden_after(size),
-                rotary=builder.rotary_angles(size, width, self.rotary_base),
-            ),
-            fed_forward=lambda x, name: self._feed_forward(builder, x, name),
+            parts={
+                "attention": lambda x, name: attention(
+                    builder, x, name, heads=self.heads, tokens=size, bias=False,
+                    mask=builder.hidden_after(size),
+                    rotary=builder.rotary_angles(size, width, self.rotary_base),
+                ),
+                "feed_forward": lambda x, name: self._feed_forward(builder, x, name),
+            },
         )  # fmt: skip
         x = builder.rms_norm(x, "norm", _EPSILON)
         return next_token(

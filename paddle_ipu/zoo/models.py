@@ -16,6 +16,7 @@ from paddle_ipu.zoo.layer_builder import LayerBuilder
 from paddle_ipu.zoo.llama import Llama
 from paddle_ipu.zoo.mobilenet import MobileNetV3
 from paddle_ipu.zoo.resnet import ResNet, ResNext
+from paddle_ipu.zoo.t5 import T5
 from paddle_ipu.zoo.unet import UNet
 from paddle_ipu.zoo.vit import Vit
 
@@ -112,6 +113,8 @@ class Model:
 _BERT = "arXiv:1810.04805; batch of LAMB, arXiv:1904.00962"
 _GPT2 = "Radford et al. 2019, table 2, and its published weights"
 _LLAMA = "arXiv:2302.13971, table 2: 4 million tokens a batch"
+_T5 = "arXiv:1910.10683, sections 2 and 3.1, and its published weights"
+_FLAN = "arXiv:2210.11416, its published weights; batch of graphcore/examples, nlp/t5/popxl"
 _CONFORMER = "graphcore/examples, speech/conformer/pytorch; arXiv:2005.08100"
 _AISHELL = Conformer(256, 12, 6, 4, 2048, 15, vocabulary=4233, words=48)
 _VIT = "arXiv:2010.11929, table 1, table 3"
@@ -141,6 +144,10 @@ MODELS: Mapping[str, Model] = {
         Model("gpt2-xl", Gpt2(1600, 48, 25), 1_557_611_200, 512, _GPT2),
         Model("llama-7b", Llama(4096, 32, 32, 11008), 6_738_415_616, 2048, _LLAMA),
         Model("llama-13b", Llama(5120, 40, 40, 13824), 13_015_864_320, 2048, _LLAMA),
+        Model("t5-base", T5(768, 12, 12, 3072, tied=True), 222_903_552, 128, _T5),
+        Model("t5-large", T5(1024, 24, 16, 4096, tied=True), 737_668_096, 128, _T5),
+        Model("flan-t5-xl", T5(2048, 24, 32, 5120), 2_849_757_184, 128, _FLAN),
+        Model("flan-t5-xxl", T5(4096, 24, 64, 10240), 11_135_332_352, 128, _FLAN),
         Model("vit-b", Vit(768, 12, 12, 16), 86_567_656, 4096, _VIT),
         Model("vit-l", Vit(1024, 24, 16, 16), 304_326_632, 4096, _VIT),
         Model("vit-h", Vit(1280, 32, 16, 14), 632_045_800, 4096, _VIT),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from paddle_ipu.zoo.layer_builder import LayerBuilder
@@ -22,27 +22,34 @@ def attention(
     rotary: tuple[Tensor, Tensor] | None = None,
     bias: bool = True,
     dropout: float = 0.0,
+    scaled: bool = True,
+    memory: Tensor | None = None,
 ) -> Tensor:
-    """Self-attention of x ``[rows * tokens, hidden]``, projected to the same shape.
+    """Attention of x ``[rows * tokens, hidden]``, projected to the same shape.
 
     Args:
         mask: is added to the scores ``[rows, heads, tokens, tokens]``.
         rotary: cosines and sines by which queries and keys are turned.
         bias: projections have one.
         dropout: share of the probabilities that is left out.
+        scaled: scores are divided by the root of a head's width.
+        memory: what keys and values are of, where it is not x; of as many tokens.
     """
     hidden = x.shape[-1]
     width = hidden // heads
 
     def projected(part: str) -> Tensor:
-        y = builder.linear(x, f"{name}.{part}", hidden, bias)
+        source = x if memory is None or part == "query" else memory
+        y = builder.linear(source, f"{name}.{part}", hidden, bias)
         y = builder.reshape(y, [-1, tokens, heads, width])
         if rotary is not None and part != "value":
             y = _turned(builder, y, rotary)
         return builder.transpose(y, [0, 2, 1, 3])
 
     query, key, value = (projected(part) for part in ("query", "key", "value"))
-    scores = builder.matmul(query, key, transpose_y=True) * width**-0.5
+    scores = builder.matmul(query, key, transpose_y=True)
+    if scaled:
+        scores = scores * width**-0.5
     if mask is not None:
         scores = scores + mask
     shares = builder.dropout(builder.softmax(scores), dropout)
@@ -57,21 +64,19 @@ def pre_norm_layers(
     layers: int,
     *,
     norm: Callable[[Tensor, str], Tensor],
-    attended: Callable[[Tensor, str], Tensor],
-    fed_forward: Callable[[Tensor, str], Tensor],
+    parts: Mapping[str, Callable[[Tensor, str], Tensor]],
     dropout: float = 0.0,
 ) -> Tensor:
-    """Layers that add to x ``[n, hidden]`` what attention makes of its norm, and feed-forward.
+    """Layers that add to x ``[n, hidden]`` what each part makes of its norm.
 
     Args:
         name: of all layers; a part's is ``name.number.part``.
         norm: of x, by its name.
-        attended: attention of a norm, by its name.
-        fed_forward: likewise.
+        parts: of a layer, in order, each of a norm, by its name.
         dropout: share of what is added that is left out.
     """
     for layer in range(layers):
-        for part, act in (("attention", attended), ("feed_forward", fed_forward)):
+        for part, act in parts.items():
             inner = f"{name}.{layer}.{part}"
             x = x + builder.dropout(act(norm(x, f"{inner}.norm"), inner), dropout)
         x = builder.checkpoint(x)

@@ -56,8 +56,12 @@ class Vit:
         x = pre_norm_layers(
             builder, x, "encoder", self.layers, dropout=self.dropout,
             norm=lambda x, name: builder.layer_norm(x, name, _EPSILON),
-            attended=lambda x, name: attention(builder, x, name, heads=self.heads, tokens=tokens),
-            fed_forward=lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+            parts={
+                "attention": lambda x, name: attention(
+                    builder, x, name, heads=self.heads, tokens=tokens
+                ),
+                "feed_forward": lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+            },
         )  # fmt: skip
         first = builder.reshape(x, [-1, tokens, self.hidden])[:, 0]
         first = builder.layer_norm(first, "norm", _EPSILON)
