@@ -255,10 +255,14 @@ class SimulatedIpus(DeviceInfo):
 
     def attach(self) -> bool:
         """Attaches; returns whether the device is attached now, else ``refusal`` says why not."""
+        return self.attached()
+
+    def attached(self, collect: bool = True) -> bool:
+        """As `attach`, without asking Python's collector for lost devices where not `collect`."""
         if not self._is_attached:
             self.refusal = None
             try:
-                simulated_ipus.attach(self._block)
+                simulated_ipus.attach(self._block, collect)
             except BackendUnavailableError as error:
                 self.refusal = error
                 return False
@@ -269,7 +273,9 @@ class SimulatedIpus(DeviceInfo):
     def tryAttachUntilTimeout(self) -> bool:
         """Attaches, as soon as it can within the time of ``setOnDemandAttachTimeout``."""
         end = time.monotonic() + self._timeout
-        while not self.attach():
+        collect = True
+        while not self.attached(collect):
+            collect = False
             left = end - time.monotonic()
             if left <= 0:
                 return False
@@ -477,8 +483,9 @@ class DeviceManager:
         devices = [device for device in self._found(connection, tiles) if device.numIpus == ipus]
         if criterion is DeviceSelectionCriterion.Random:
             random.Random(_SHUFFLE_SEED).shuffle(devices)
-        for device in devices:
-            if connection is DeviceConnectionType.OnDemand or device.attach():
+        # What the collector frees for the first is free for the others, too.
+        for place, device in enumerate(devices):
+            if connection is DeviceConnectionType.OnDemand or device.attached(collect=not place):
                 return device, None
         return None, devices[-1].refusal if devices else None
 

@@ -53,16 +53,19 @@ def visible_ipus() -> VisibleIpus:
     return VisibleIpus(count or machine.ipus, machine)
 
 
-def attach(block: range) -> None:
+def attach(block: range, collect: bool = True) -> None:
     """Takes the IPUs of a device until `detach`.
+
+    Args:
+        collect: where some are in use, ask Python's collector first for devices that nobody
+            refers to any more, and detach them. It takes seconds in a process of many objects.
 
     Raises:
         BackendUnavailableError: another device of this process, or another process of the
             partition, has some of them.
     """
     with _LOCK:
-        if _in_use(block):
-            # Devices that nobody refers to any more are detached.
+        if collect and _in_use(block):
             gc.collect()
         if _in_use(block):
             raise BackendUnavailableError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -134,6 +135,20 @@ def test_ipus_in_use_are_passed_over(manager: DeviceManager) -> None:
         # Attached or not, a device is listed.
         assert len(manager.enumerateDevices()) == 16
     assert not everything.isAttached
+
+
+def test_the_collector_is_asked_once_for_devices_that_nobody_has(
+    manager: DeviceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    with manager.acquireAvailableDevice(16):
+        monkeypatch.setattr(gc, "collect", lambda: asked.append(1))
+        assert manager.tryAcquireAvailableDevice(1) is None
+        assert len(asked) == 1
+        manager.setOnDemandAttachTimeout(1)
+        waiting = manager.acquireAvailableDevice(1, connectionType=ON_DEMAND)
+        assert not waiting.tryAttachUntilTimeout()
+        assert len(asked) == 2
 
 
 def test_a_device_that_nobody_has_is_detached(manager: DeviceManager) -> None:
