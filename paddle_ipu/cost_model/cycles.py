@@ -17,11 +17,12 @@ from paddle_ipu.cost_model.collectives import SumCycles, step_cycles, sum_cycles
 from paddle_ipu.cost_model.constants import NORMS, OTHER_RULE, RULE_CYCLES
 from paddle_ipu.cost_model.gathered_gradients import gathered_gradients
 from paddle_ipu.cost_model.links import copy_cycles
-from paddle_ipu.cost_model.liveness import Roots, StageLiveness, stage_operators
+from paddle_ipu.cost_model.liveness import StageLiveness, stage_operators
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.stage_copies import stage_copies
 from paddle_ipu.dialect.node_origin import NodeOrigin
 
 
@@ -255,24 +256,13 @@ def _stream(program: Program, machine: Machine, operators: list[Operator]) -> fl
 
 def _copied_bytes(program: Program) -> dict[tuple[int, int], float]:
     """Bytes of a micro-batch's activations and gradients, by the IPUs that send and receive."""
-    roots = Roots(program.operators)
-    made = {t.name: op.ipu for op in program.operators for t in op.outputs}
+    settings = program.settings
+    ipus = {op.stage if settings.pipelined else op.ipu: op.ipu for op in program.operators}
     sent: dict[tuple[int, int], float] = {}
-    seen: set[tuple[str, int]] = set()
-    for operator in program.operators:
-        for tensor in operator.read:
-            if tensor.role != "activation":
-                continue
-            for root in roots.of(tensor):
-                source = made.get(root.name, operator.ipu)
-                if source == operator.ipu or (root.name, operator.ipu) in seen:
-                    continue
-                seen.add((root.name, operator.ipu))
-                ends = [(source, operator.ipu)]
-                if program.settings.training and operator.gradient and root.has_gradient:
-                    ends.append((operator.ipu, source))
-                for end in ends:
-                    sent[end] = sent.get(end, 0.0) + root.bytes
+    for copy in stage_copies(program):
+        source, target = ipus[copy.source], ipus[copy.target]
+        for end in ((source, target), (target, source))[: 1 + copy.returns]:
+            sent[end] = sent.get(end, 0.0) + copy.bytes
     return sent
 
 

@@ -40,6 +40,7 @@ class StageLiveness:
         forward, backward: the schedule; bytes without the stash.
         again: operators that backward computes again.
         peak_tensors: those alive at the backward or forward step that has the most.
+        passing: tensor -> bytes that the stage receives of it, and of its gradient, to send on.
     """
 
     stash: list[Tensor] = field(default_factory=list)
@@ -47,6 +48,7 @@ class StageLiveness:
     backward: list[Step] = field(default_factory=list)
     again: list[Operator] = field(default_factory=list)
     peak_tensors: list[Tensor] = field(default_factory=list)
+    passing: dict[str, int] = field(default_factory=dict)
 
     @property
     def stash_bytes(self) -> int:

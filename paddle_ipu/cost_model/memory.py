@@ -1,7 +1,8 @@
 """Memory of each IPU through a step: what always lives, the stash of the pipeline, the peak.
 
     always      weights + accumulators + optimizer state + constants + stream buffers + code
-    stash       bytes kept of a micro-batch x micro-batches between its forward and its backward
+    stash       bytes kept of a micro-batch x micro-batches between its forward and its backward,
+                and what is received from one stage to be sent on to another
     at a step   always + stashes of the IPU's stages + what is alive there + the plan's temporary
     the update  always + stashes + the buffer of optimizer state that is off the chip
 
@@ -29,6 +30,7 @@ from paddle_ipu.cost_model.liveness import (
 from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.operator_cost import OperatorCost, Pricing
 from paddle_ipu.cost_model.program import Operator, Program, Tensor
+from paddle_ipu.cost_model.stage_copies import stage_copies
 from paddle_ipu.dialect.node_origin import NodeOrigin, folded
 
 CATEGORIES = (
@@ -152,7 +154,8 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
         )
         by_stage[stage] = stage_liveness(
             stages[stage],
-            roots,
+            # A view that another stage made is here a copy of its own.
+            Roots(stages[stage]),
             training=program.settings.training,
             recompute=stage_recomputation(program),
             stashed=stash_depth(program, number) > 1,
@@ -160,6 +163,9 @@ def livenesses(program: Program) -> dict[int, StageLiveness]:
             spared=program.settings.pipelined and number == len(program.stages) - 1,
             outgoing=outgoing,
         )
+    for copy in stage_copies(program):
+        if not copy.read:
+            by_stage[copy.target].passing[copy.tensor.name] = copy.bytes * (1 + copy.returns)
     return by_stage
 
 
@@ -251,6 +257,11 @@ def _ipu_memory(
     code = _code_per_tile(costs, pricing, program) * processor.tiles
     stash = 0
     for stage in here:
+        stash += sum(lives[stage].passing.values())
+        holdings += [
+            Holding(name, "stash", size, origins.get(name, NodeOrigin()))
+            for name, size in lives[stage].passing.items()
+        ]
         depth = stash_depth(program, program.stages.index(stage))
         if not settings.activations_on_chip:
             off_chip += depth * lives[stage].stash_bytes
