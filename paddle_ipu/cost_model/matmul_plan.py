@@ -5,6 +5,7 @@ tile receives its part of both operands, multiplies with the AMP unit, and where
 partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and columns, ceilings):
 
     compute   blocks x (load + start + rows x cycles a row)     a block of weights at a time
+              likewise of convolutions of small groups (:class:`Sliding`), where that is faster
     exchange  (left + right) / rate                              bytes received by a tile
     arrange   (left + right) / copy rate                         into the order the AMP unit reads,
                                                                  but for weights, which lie in it
@@ -40,6 +41,11 @@ AMP_WORKER_CYCLES = 19.0
 # Likewise of the vertex for windows larger than one, and of it for each row of the output.
 WINDOW_WORKER_CYCLES = 18.0
 WINDOW_LINE_CYCLES = 16.0
+# Likewise of the SLIC vertex: of four positions of a window and four channels, and of a line.
+SLIDING_LOAD_CYCLES = {1: 97.0, 2: 109.0, 4: 34.0}
+SLIDING_SUPERVISOR_CYCLES = 26.0
+SLIDING_WORKER_CYCLES = 19.0
+SLIDING_LINE_CYCLES = 10.0
 
 _SERIAL = (1, 2, 4, 8, 16, 32, 64, 128)
 _CUTS = np.array(
@@ -47,6 +53,25 @@ _CUTS = np.array(
      160, 184, 192, 224, 256, 320, 368, 384, 448, 512, 736, 1024, 1472],
     dtype=np.int64,
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A convolution of groups of at most four channels in half, by poplibs' SLIC vertex.
+
+    Four positions of a row of the window slide over the input, for four channels at a time.
+
+    Attributes:
+        channels: of a group: 1, 2 or 4.
+        quads: of four channels, of the groups that are :attr:`Product.combined`.
+        blocks: of four positions that the window has, its rows filled up with zeros.
+        stride: along a row.
+    """
+
+    channels: int
+    quads: int
+    blocks: int
+    stride: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +91,7 @@ class Product:
             output, which a worker begins anew; 0 for others.
         combined: groups that are computed as one, to fill the AMP unit: all their products but
             their own are with zeros.
+        sliding: how they are computed without those zeros; None where they cannot be.
     """
 
     groups: int
@@ -78,6 +104,7 @@ class Product:
     kept: bool = False
     line: int = 0
     combined: int = 1
+    sliding: Sliding | None = None
 
     @property
     def flops(self) -> float:
@@ -146,6 +173,10 @@ def _best(product: Product, processor: Processor, rate: float, limit: float, ser
     plans = [
         _search(product, processor, rate, limit, serial, m, n, swapped) for swapped in (False, True)
     ]
+    if product.sliding is not None and n == product.n:
+        plans.append(
+            _search(product, processor, rate, limit, serial, m, n, sliding=product.sliding)
+        )
     return min(
         plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
     )
@@ -159,13 +190,15 @@ def _search(
     serial: int,
     m: int,
     n: int,
-    swapped: bool,
+    swapped: bool = False,
+    sliding: Sliding | None = None,
 ) -> Plan:
     """All cuts at once.
 
     Args:
         rate: bytes that a tile receives a cycle.
         swapped: the AMP unit is loaded with the left operand instead of the right.
+        sliding: the product is computed in this way; its groups are not cut.
     """
     tiles = processor.tiles
     cuts = _CUTS[tiles >= _CUTS]
@@ -173,15 +206,18 @@ def _search(
     groups |= {_ceil(product.groups, by) for by in (2, 3, 4, 6, 8, 12, 16)}
     pg = np.array(sorted(g for g in groups if g <= tiles), dtype=np.int64)[:, None, None]
     pk = cuts[cuts <= max(1, product.k // 8)] if product.k >= 8 else cuts[:1]
-    pk = pk[None, :, None]
-    pn = cuts[cuts <= n][None, None, :]
+    pk = (cuts[:1] if sliding else pk)[None, :, None]
+    pn = cuts[cuts <= (1 if sliding else n)][None, None, :]
     pm = np.minimum(np.maximum(tiles // (pg * pk * pn), 0), m)
     allowed = pm >= 1
     # As many parts as there are tiles for, or one: what is received may cost more than a cut saves.
     pm = np.stack([np.maximum(pm, 1), np.ones_like(pm)])
     gg, gm = _ceil(product.groups, pg), _ceil(m, pm)
     gk, gn = _ceil(product.k, pk), _ceil(n, pn)
-    compute = gg * amp_cycles(gm, gk, gn, product.item, processor, swapped, product.line)
+    if sliding is None:
+        compute = gg * amp_cycles(gm, gk, gn, product.item, processor, swapped, product.line)
+    else:
+        compute = gg * sliding_cycles(gm, sliding, product.partial, processor, product.line)
     left = gg * gm * gk * product.item * product.left_share
     right = gg * gk * gn * product.item
     # Two tiles that share a bus receive the same rows in one go, where an even number of parts
@@ -243,3 +279,27 @@ def amp_cycles(
     return processor.call_cycles + blocks * (
         load + AMP_SUPERVISOR_CYCLES + processor.workers * worker
     )
+
+
+def sliding_cycles(
+    m: Array | int, sliding: Sliding, partial: int, processor: Processor, line: int
+) -> Array:
+    """Cycles of one tile for m positions of the output, of the groups that are combined.
+
+    A worker takes a position in a cycle, in two where its stride is 2, and goes twice over the
+    input where partial sums are float.
+    """
+    passes = 1 if partial <= 2 else 2
+    share = np.asarray(_ceil(m, processor.workers))
+    lines = _ceil(share, line) if line else 1
+    worker: Array = (
+        SLIDING_WORKER_CYCLES
+        + lines * (1 + passes) * SLIDING_LINE_CYCLES
+        + passes * share * sliding.stride
+    )
+    block = (
+        SLIDING_LOAD_CYCLES[sliding.channels]
+        + SLIDING_SUPERVISOR_CYCLES
+        + processor.workers * worker
+    )
+    return processor.call_cycles + sliding.quads * sliding.blocks * block

@@ -22,7 +22,7 @@ from math import ceil, log2, prod
 
 from paddle_ipu.cost_model.constants import CONSTANTS, Constants
 from paddle_ipu.cost_model.machines import Processor
-from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product
+from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH, Product, Sliding
 from paddle_ipu.cost_model.part_costs import NOTHING, Cost, PartCosts
 from paddle_ipu.cost_model.program import Operator, Tensor
 from paddle_ipu.cost_model.recurrent_cost import recurrent
@@ -340,8 +340,10 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     # A stride leaves some inputs out, or gives each a smaller window.
     large_rows = min(large.dims[0] * prod(large.dims[2:]), rows * window)
     taken = max(1, ceil(rows * window / large_rows))
-    # poplibs computes as many small groups as fill the AMP unit as one, of mostly zero weights.
+    # poplibs computes as many small groups as fill the AMP unit as one, of mostly zero weights,
+    # or the smallest by sliding windows.
     together = min(group, max(1, AMP_WIDTH // max(inputs, outputs)))
+    sliding = _sliding(operator, max(inputs, outputs), together) if group > 1 else (None, None)
     group = ceil(group / together)
     inputs, outputs = inputs * together, outputs * together
 
@@ -351,11 +353,37 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
 
     down = product(rows, window * inputs, outputs, share, small.dims[-1])
     up = product(large_rows, taken * outputs, inputs, 1.0 / taken, large.dims[-1])
+    down, up = (replace(one, sliding=way) for one, way in zip((down, up), sliding, strict=True))
     forward, data = (up, down) if transposed else (down, up)
     forward = replace(forward, kept=w.role == "weight")
     weights = product(window * inputs, rows, outputs, share)
     backward = [data, weights] if x.has_gradient else [weights]
     return forward, backward
+
+
+def _sliding(
+    operator: Operator, channels: int, together: int
+) -> tuple[Sliding | None, Sliding | None]:
+    """How a convolution of small groups slides its windows, and the one the other way.
+
+    The other way each position of a stride has a window of its own, smaller by the stride.
+
+    Args:
+        channels: of a group, the more of those it reads and makes.
+        together: groups that are computed as one.
+    """
+    window = operator.read[1].dims[2:]
+    strides = operator.attributes.get("strides") or [1] * len(window)
+    if operator.outputs[0].item > 2 or channels > 4 or strides[-1] > 2:
+        return None, None
+    channels = 1 << (channels - 1).bit_length()
+    quads = ceil(together * channels / 4)
+
+    def slides(sizes: Sequence[int], stride: int) -> Sliding:
+        return Sliding(channels, quads, prod(sizes[:-1]) * ceil(sizes[-1] / 4), stride)
+
+    smaller = [ceil(size / step) for size, step in zip(window, strides, strict=True)]
+    return slides(window, strides[-1]), slides(smaller, 1)
 
 
 _FORMULAS: dict[CostKind, Formula] = {
