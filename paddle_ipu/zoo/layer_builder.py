@@ -138,6 +138,10 @@ class LayerBuilder:
 
     def group_norm(self, x: Tensor, name: str, groups: int, epsilon: float) -> Tensor:
         """Group norm of x ``[rows, channels, height, width]``: each row's groups of channels."""
+        if not hasattr(self._functional, "group_norm"):
+            # Paddle 2.6 has it as a layer and here.
+            scale, bias = (self._paddle.ParamAttr(name=f"{name}.{p}") for p in ("scale", "bias"))
+            return self._paddle.static.nn.group_norm(x, groups, epsilon, scale, bias)
         channels = [x.shape[1]]
         scale, bias = (self.parameter(f"{name}.{part}", channels) for part in ("scale", "bias"))
         return self._functional.group_norm(x, groups, epsilon, scale, bias)
