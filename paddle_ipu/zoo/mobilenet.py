@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from paddle_ipu.zoo.layer_builder import LayerBuilder
-from paddle_ipu.zoo.paddle_vision import image_class
-
-if TYPE_CHECKING:
-    from paddle import Tensor
+from paddle_ipu.zoo.paddle_vision import PaddleVision
 
 
 @dataclass(frozen=True, slots=True)
-class MobileNetV3:
-    """Which of the two MobileNetV3 for images of 224 x 224.
+class MobileNetV3(PaddleVision):
+    """Which of the two MobileNetV3.
 
     Attributes:
         variant: ``small`` or ``large``.
@@ -23,21 +19,13 @@ class MobileNetV3:
 
     variant: str
     blocks: int
-    classes: int = 1000
 
-    items: ClassVar[str] = ""
-    size: ClassVar[int] = 224
-    most: ClassVar[int] = 224
-    rows: ClassVar[int] = 16
     optimizer: ClassVar[str] = "RMSProp"
 
     def __str__(self) -> str:
         return f"convolutional, {self.blocks} blocks, depthwise, batch norm"
 
-    def build(self, builder: LayerBuilder, size: int) -> Tensor:
-        """The loss of an image's class; in inference the logits ``[rows, classes]``.
-
-        Args:
-            size: height and width of an image.
-        """
-        return image_class(builder, f"mobilenet_v3_{self.variant}", self.classes, size)
+    @property
+    def function(self) -> str:
+        """``mobilenet_v3_small`` or ``mobilenet_v3_large``."""
+        return f"mobilenet_v3_{self.variant}"
