@@ -52,7 +52,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of a pipeline of many operators, whose names would break a page that trusts them."""
     program = chain(LAYERS, width=16, stages=4, accumulation=64, recompute=True, replicas=2)
     operators = tuple(replace(op, origin=NodeOrigin("", EVIL)) for op in program.operators)
-    program = replace(program, operators=operators)
+    state = {weight.name: 8 * weight.elements for weight in program.weights}
+    program = replace(program, operators=operators, state=state)
+    program = program.with_settings(state_on_chip=False)
     report = make_report(program, machine_named("pod16"), name=EVIL, measured=MEASURED)
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(page_of(report), encoding="utf-8")
@@ -63,6 +65,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 def page(driver: Any, address: str) -> Any:
     driver.get(address)
     return driver
+
+
+def test_every_colour_that_is_told_is_painted(page: Any) -> None:
+    assert "weight update (strip below)" in text(page, "#liveness .key")
+    unpainted = page.execute_script(
+        "return [...document.querySelectorAll('.key li')].filter(told => {"
+        " const {backgroundColor, backgroundImage} = getComputedStyle(told.querySelector('i'));"
+        " return backgroundColor === 'rgba(0, 0, 0, 0)' && backgroundImage === 'none';"
+        "}).map(told => told.textContent)"
+    )
+    assert unpainted == []
 
 
 def test_every_view_is_drawn_and_nothing_is_loaded_or_complained_of(page: Any) -> None:

@@ -1,7 +1,7 @@
 // The liveness curve of an IPU: bytes alive at each operator of one pipeline cycle.
 
 const DIRECTION = {
-  forward: "forward", backward: "backward", recompute: "recompute", update: "optimizer state",
+  forward: "forward", backward: "backward", recompute: "recompute", update: "update",
 };
 
 function livenessView(report, section, lines) {
@@ -68,7 +68,7 @@ function livenessChart(report, ipu, width, readout, lines) {
   chart.append(
     s("text", { class: "ink", x: width - right - 4, y: limit - 5, "text-anchor": "end" },
       `the fullest tile is full: ${bytes(room)}${near ? "" : ", far above"}`),
-    s("text", { x: left, y: height - 6 }, `${whole(curve.length)} operators, in the order they run`));
+    s("text", { x: left, y: height - 6 }, `${whole(curve.filter(step => step[1] !== "update").length)} operators, in the order they run`));
   const line = s("line", { class: "cursor", y1: top, y2: height - bottom + 10 });
   chart.append(line);
   const text = at => {
