@@ -40,9 +40,6 @@ constexpr int64_t kWorkOfReading = 16;
 // Numbers of the spec of a concatenation: rows and threads.
 constexpr int kConcatenationNumbers = 2;
 
-// Bytes for whose copy a thread is worth its start.
-constexpr int64_t kLeastBytes = 1 << 19;
-
 using Key = std::array<int64_t, kNumbers>;
 
 // How many threads share the parts of work that is `worth` so many.

@@ -32,14 +32,19 @@ constexpr int kNumbers = sizeof(Spec) / sizeof(int64_t);
 // By the index in library.py's ACTIVATIONS.
 enum Activation : int64_t { kNone, kReluOf, kGeluErfOf, kGeluTanhOf, kHardSwishOf, kSwishOf, kActivationCount };
 
-// Multiplications for which a thread is worth its start: with fewer it is waited for longer than it works.
-constexpr int64_t kLeastWork = 2'000'000;
+// Multiplications for which another thread is worth its start: with fewer it is waited for longer than it works.
+constexpr int64_t kLeastWork = 500'000;
+// Bytes of memory likewise.
+constexpr int64_t kLeastBytes = 1 << 19;
 
 // count / size, rounded up.
 inline int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// How many threads share a convolution.
-inline int64_t threads_of(const Spec& spec) { return std::clamp<int64_t>(spec.work() / kLeastWork, 1, spec.parts); }
+// How many threads share a convolution. A product of a few rows takes the time of reading its weights.
+inline int64_t threads_of(const Spec& spec) {
+  const int64_t bytes = spec.weights() * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(std::max(spec.work() / kLeastWork, bytes / kLeastBytes), 1, spec.parts);
+}
 
 // What a run reads and writes: x [N, H, W, C], packed weights, bias [M] or null, and the result, which has
 // the addend in it where there is one.

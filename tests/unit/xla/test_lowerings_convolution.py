@@ -133,6 +133,15 @@ def test_global_pools(lowered: Any, same_as_paddle: Any) -> None:
     same_as_paddle(lowered("GlobalMaxPool"), lambda x: F.adaptive_max_pool2d(x, 1), TIED)
 
 
+@pytest.mark.parametrize("shape", [(1, 72, 28, 28), (3, 101, 19, 21), (2, 3, 50)])
+def test_global_averages_in_inference(lowered: Any, shape: tuple[int, ...]) -> None:
+    """The first two are enough for a kernel of its own."""
+    x = np.random.default_rng(0).standard_normal(shape, np.float32) + 1000
+    found = lowered("GlobalAveragePool", training=False)(x)
+    expected = x.mean(tuple(range(2, x.ndim)), np.float64, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_max_pool_of_integers(lowered: Any) -> None:
     x = TIED.astype(np.int32) - 5
     out = lowered("MaxPool", {"kernel_shape": [7, 6]})(x)

@@ -97,6 +97,8 @@ def test_a_result_one_column_wide_is_right_or_refused(changed: dict[str, int]) -
         {**ONE, "stride_y": 2, "stride_x": 2, "has_addend": 1, "height": 64, "width": 41},
         {**ONE, "channels": 1100, "has_addend": 1},
         {**ONE, "channels": 1100, "results": 1200, "height": 3, "width": 3, "has_addend": 1},
+        {**ONE, "channels": 1100, "results": 1000, "height": 1, "width": 1, "has_addend": 1},
+        {**ONE, "channels": 1024, "results": 200, "height": 2, "parts": 4, "activation": 5},
         {**ONE, "channels": 1024},
         {**ONE, "channels": 1024, "results": 128},
         {**ONE, "results": 61, "activation": 1},
@@ -146,7 +148,9 @@ def test_runs_give_the_same_bits(changed: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("results", [16, 61, 256], ids=["whole", "odd", "in chunks"])
+@pytest.mark.parametrize(
+    "results", [16, 61, 256, 203], ids=["whole", "odd", "in chunks", "in unequal chunks"]
+)
 def test_weights_are_packed_and_unpacked(results: int, stride: int) -> None:
     spec = replace(WEIGHTY, results=results, images=8, stride_y=stride)
     _, weights, _, _ = convolutions.numbers(spec)

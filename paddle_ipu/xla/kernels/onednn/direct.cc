@@ -1,7 +1,8 @@
 // Convolutions by oneDNN: one primitive for each part, made for a single thread. XLA's threads run the parts, so that
 // oneDNN's own threads (OpenMP) do not compete with them.
 //
-// oneDNN chooses the layout of the weights for the first part; all others are made for the same layout.
+// oneDNN chooses the layout of the weights for the first part; all others with as many channels of the result are made
+// for the same layout.
 
 #include "onednn/direct.h"
 
@@ -53,7 +54,7 @@ struct Kernel {
 // go to scratch memory first, `places` rows of them, since oneDNN's fast kernels write contiguous channels.
 struct Part {
   const Kernel* kernel;
-  int64_t source, result, weights, bias, places;
+  int64_t source, result, weights, bias, channels, places;
 };
 
 // How a convolution is cut: by channels of the result where weights are more than data, else by images, else by rows
@@ -65,10 +66,10 @@ class Direct : public Plan {
     onednn::refuse_wrong(spec);
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
-    if (is_weighty && spec.groups == 1 && spec.results % (kChannels * spec.parts) == 0) {
-      // Each thread reads its own weights, and all of the data.
-      chunks_ = spec.parts;
-      for (int64_t chunk = 0; chunk < chunks_; ++chunk) add(0, spec.images, 0, height_, chunk);
+    if (is_weighty && spec.groups == 1 && spec.results >= kChannels * spec.parts) {
+      // Each thread reads its own weights, and all of the data. The last one may have fewer channels.
+      chunk_ = std::min(spec.results, up(up(spec.results, spec.parts), kChannels) * kChannels);
+      for (int64_t first = 0; first < spec.results; first += chunk_) add(0, spec.images, 0, height_, first);
       return;
     }
     if (spec.images >= spec.parts) {
@@ -87,13 +88,13 @@ class Direct : public Plan {
     }
   }
 
-  int64_t packed() const override { return chunks_ * chunk(); }
+  int64_t packed() const override { return packed_before(spec.results); }
   int64_t parts() const override { return static_cast<int64_t>(parts_.size()); }
 
   void take(int64_t index, const Buffers& buffers) const override {
     const Part& part = parts_[static_cast<size_t>(index)];
     const Kernel& kernel = *part.kernel;
-    const int64_t all = spec.results, own = all / chunks_;
+    const int64_t all = spec.results, own = part.channels;
     float *whole = buffers.result + part.result, *target = whole;
     if (part.places != 0) {
       target = onednn::workspace().channels.floats(part.places * own);
@@ -112,11 +113,17 @@ class Direct : public Plan {
   }
 
   void pack(const float* plain, float* packed, bool is_matrix) const override {
-    for (int64_t i = 0; i < chunks_; ++i) convert(plain + i * step(is_matrix), packed + i * chunk(), is_matrix, false);
+    for (int64_t first = 0; first < spec.results; first += chunk_) {
+      const Owned own = plain_layout(first, is_matrix);
+      convert(own.get(), plain + plain_before(first, is_matrix), layout_at(first), packed + packed_before(first));
+    }
   }
 
   void unpack(const float* packed, float* plain, bool is_matrix) const override {
-    for (int64_t i = 0; i < chunks_; ++i) convert(packed + i * chunk(), plain + i * step(is_matrix), is_matrix, true);
+    for (int64_t first = 0; first < spec.results; first += chunk_) {
+      const Owned own = plain_layout(first, is_matrix);
+      convert(layout_at(first), packed + packed_before(first), own.get(), plain + plain_before(first, is_matrix));
+    }
   }
 
  private:
@@ -130,15 +137,23 @@ class Direct : public Plan {
     return spec;
   }
 
-  // From the plain weights of one chunk of channels to the next one's.
-  int64_t step(bool is_matrix) const { return is_matrix ? spec.results / chunks_ : spec.weights() / chunks_; }
+  // Chunks of channels of the result, of which a thread computes one. A chunk is told by its first channel.
+  int64_t channels_at(int64_t first) const { return std::min(chunk_, spec.results - first); }
+  const void* layout_at(int64_t first) const { return layouts_.at(channels_at(first)); }
 
-  // Weights of a chunk into the layout of the kernels, or back.
-  void convert(const float* source, float* result, bool is_matrix, bool back) const {
+  // Floats of the packed weights before a chunk, and of the plain ones.
+  int64_t packed_before(int64_t first) const {
+    int64_t bytes = 0;
+    for (int64_t own = 0; own < first; own += chunk_) bytes += static_cast<int64_t>(dnn->bytes(layout_at(own)));
+    return bytes / static_cast<int64_t>(sizeof(float));
+  }
+  int64_t plain_before(int64_t first, bool is_matrix) const {
+    return is_matrix ? first : first * (spec.weights() / spec.results);
+  }
+
+  // Weights of one layout into another.
+  static void convert(const void* from, const float* source, const void* to, float* result) {
     const OneThread alone;
-    const int64_t each = spec.results / chunks_;
-    const Owned own = is_matrix ? onednn::by_strides({each, spec.channels, 1, 1}, {1, spec.results, 1, 1}) : plain_layout();
-    const void *from = back ? layout_ : own.get(), *to = back ? own.get() : layout_;
     const Owned primitive = onednn::reorder(from, to);
     onednn::Memories memories;
     memories.add(onednn::kSource, from, source);
@@ -146,22 +161,21 @@ class Direct : public Plan {
     memories.execute(primitive.get());
   }
 
-  // Floats of the packed weights of a chunk of channels.
-  int64_t chunk() const { return static_cast<int64_t>(dnn->bytes(layout_) / sizeof(float)); }
-
-  Owned plain_layout() const {
+  // The layout of a chunk's plain weights.
+  Owned plain_layout(int64_t first, bool is_matrix) const {
+    if (is_matrix) return onednn::by_strides({channels_at(first), spec.channels, 1, 1}, {1, spec.results, 1, 1});
     const int64_t inner = spec.kernel_height * spec.kernel_width, channels = spec.channels / spec.groups;
     const int64_t each = spec.results / spec.groups;
     if (spec.groups == 1) {
-      return onednn::by_strides({spec.results / chunks_, channels, spec.kernel_height, spec.kernel_width},
-                        {channels * inner, inner, spec.kernel_width, 1});
+      return onednn::by_strides({channels_at(first), channels, spec.kernel_height, spec.kernel_width},
+                                {channels * inner, inner, spec.kernel_width, 1});
     }
     return onednn::by_strides({spec.groups, each, channels, spec.kernel_height, spec.kernel_width},
-                      {each * channels * inner, channels * inner, inner, spec.kernel_width, 1});
+                              {each * channels * inner, channels * inner, inner, spec.kernel_width, 1});
   }
 
   // The part of images [first, last) with rows [begin, end) of the result, and one chunk of its channels.
-  void add(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t chunk_index) {
+  void add(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t channel) {
     const int64_t reach = (spec.kernel_height - 1) * spec.gap_y + 1;
     int64_t top = spec.top, bottom = spec.bottom, above = 0, rows = spec.height;
     if (end - begin < height_) {
@@ -173,18 +187,18 @@ class Direct : public Plan {
       rows = std::min(to, spec.height) - above;
     }
     if (rows <= 0) throw std::runtime_error("a part has no rows");
-    const auto [found, is_new] = kernels_.try_emplace({last - first, rows, end - begin, top, bottom});
-    if (is_new) found->second = make(last - first, rows, end - begin, top, bottom);
-    const int64_t channel = chunk_index * (spec.results / chunks_);
+    const int64_t results = channels_at(channel);
+    const auto [found, is_new] = kernels_.try_emplace({last - first, rows, end - begin, top, bottom, results});
+    if (is_new) found->second = make(last - first, rows, end - begin, top, bottom, results);
     parts_.push_back({&found->second, (first * spec.height + above) * spec.width * spec.channels,
-                      (first * height_ + begin) * width_ * spec.results + channel, chunk_index * chunk(), channel,
-                      chunks_ == 1 ? 0 : (last - first) * (end - begin) * width_});
+                      (first * height_ + begin) * width_ * spec.results + channel, packed_before(channel), channel,
+                      results, results == spec.results ? 0 : (last - first) * (end - begin) * width_});
   }
 
-  // The primitive for some images and rows of the data, which give `height` rows of the result.
-  Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom) {
+  // The primitive for some images and rows of the data, which give `height` rows of the result with `results` channels.
+  Kernel make(int64_t images, int64_t rows, int64_t height, int64_t top, int64_t bottom, int64_t results) {
     Kernel made;
-    const int64_t results = spec.results / chunks_;
+    const void*& layout = layouts_[results];
     made.source = onednn::channels_last(images, spec.channels, rows, spec.width);
     made.result = onednn::channels_last(images, results, height, width_);
     if (spec.has_bias) made.bias = onednn::by_strides({results}, {1});
@@ -201,11 +215,11 @@ class Direct : public Plan {
     Dims dims = {results, spec.channels, spec.kernel_height, spec.kernel_width};
     if (spec.groups > 1) dims = {spec.groups, results / spec.groups, spec.channels / spec.groups, dims[2], dims[3]};
     // The first primitive chooses the layout of the weights.
-    if (layout_ == nullptr) weights = onednn::any_layout(dims);
+    if (layout == nullptr) weights = onednn::any_layout(dims);
     const int64_t strides[] = {spec.stride_y, spec.stride_x}, gaps[] = {spec.gap_y - 1, spec.gap_x - 1};
     const int64_t before[] = {top, spec.left}, after[] = {bottom, spec.right};
     check(dnn->describe_convolution(made.description.out(), engine, onednn::kForwardInference, onednn::kDirect,
-                                    made.source.get(), layout_ == nullptr ? weights.get() : layout_, made.bias.get(),
+                                    made.source.get(), layout == nullptr ? weights.get() : layout, made.bias.get(),
                                     made.result.get(), strides, gaps, before, after, attributes.get()),
           "a convolution");
     const char* name = nullptr;
@@ -215,14 +229,15 @@ class Direct : public Plan {
     made.weights = dnn->query_memory(made.description.get(), onednn::kWeights, 0);
     made.scratchpad = dnn->query_memory(made.description.get(), onednn::kScratchpad, 0);
     made.scratchpad_bytes = dnn->bytes(made.scratchpad);
-    if (layout_ == nullptr) layout_ = made.weights;
-    if (!dnn->equal(layout_, made.weights)) throw std::runtime_error("parts with layouts of their own");
+    if (layout == nullptr) layout = made.weights;
+    if (!dnn->equal(layout, made.weights)) throw std::runtime_error("parts with layouts of their own");
     return made;
   }
 
-  int64_t height_, width_, chunks_ = 1;
-  const void* layout_ = nullptr;
-  std::map<std::array<int64_t, 5>, Kernel> kernels_;
+  int64_t height_, width_, chunk_ = spec.results;
+  // The layout of packed weights, by how many channels of the result they have.
+  std::map<int64_t, const void*> layouts_;
+  std::map<std::array<int64_t, 6>, Kernel> kernels_;
   std::vector<Part> parts_;
 };
 
