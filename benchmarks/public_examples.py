@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import paddle
 
@@ -47,6 +48,7 @@ class Example:
         splits: layers that the stages behind the first begin with, each on an IPU of its own.
         kept: layers whose ends are kept where activations are computed again, beside what stages
             read; where None, those that the network says.
+        network: fields of the model's network that are not the zoo's.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Example:
     published: tuple[float, float] = (0, 0)
     splits: tuple[str, ...] = ()
     kept: tuple[str, ...] | None = None
+    network: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ipus(self) -> int:
@@ -85,7 +88,10 @@ class Example:
                 "enable_half_partial": True,
             }
         )
-        built = target_of_zoo(MODELS[self.model], strategy, sequence=self.sequence).program
+        model = MODELS[self.model]
+        network: Any = model.network
+        model = replace(model, network=replace(network, **self.network))
+        built = target_of_zoo(model, strategy, sequence=self.sequence).program
         placed = place(built, self._split(built) if self.splits else self._cuts(built))
         operators = []
         layer = ""
@@ -156,6 +162,7 @@ def _is_in(layer: str, other: str) -> bool:
 
 
 GPT2_LARGE = (0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2)
+DROPPED = {"attention_dropout": 0.1}
 B4_KEPT = ("blocks.0.1", "blocks.1.1")
 POPLIBS_SHARE = 0.6
 """Where a strategy says none."""
@@ -177,11 +184,11 @@ EXAMPLES = (
     Example("pytorch_vit_finetune_gen_pod16", "vit-b", (3, 3, 3, 3), 4, 17, 30, 0.3, 8,
             off_chip=False, published=(0, 7319)),
     Example("pytorch_vit_pretrain_gen_pod16", "vit-b", (3, 3, 3, 3), 4, 8, 128, 0.3,
-            off_chip=False),
+            off_chip=False, network=DROPPED),
     Example("pytorch_vit_lamb_pretrain_gen_pod16", "vit-b", (3, 3, 3, 3), 4, 8, 2048, 0.3,
-            off_chip=False, published=(0, 7615)),
+            off_chip=False, network=DROPPED, published=(0, 7615)),
     Example("pytorch_vit_lamb_pretrain_gen_pod64", "vit-b", (3, 3, 3, 3), 16, 8, 512, 0.3,
-            sharded=False, off_chip=False, published=(0, 27868)),
+            sharded=False, off_chip=False, network=DROPPED, published=(0, 27868)),
     *(
         Example(f"conformer_globalbs_16128_pod{4 * replicas}", "conformer", (2, 4, 5, 1), replicas,
                 4, 4032 // replicas, 0.3, sharded=False, off_chip=False, kept=(),

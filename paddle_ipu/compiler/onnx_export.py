@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, model_to_export, target_of, write
@@ -239,14 +240,14 @@ def _options(
 ) -> StrategyValues:
     import paddle
 
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+    if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")
     strategy = ipu_strategy
     if strategy is None:
         # In dynamic mode a strategy would take over the layers of paddle.jit.to_static.
         with static_mode():
             strategy = paddle.static.IpuStrategy()
-        strategy.set_graph_config(is_training=False, micro_batch_size=batch_size or 1)
+        strategy.set_graph_config(is_training=False, micro_batch_size=int(batch_size or 1))
     elif batch_size is not None:
         raise InvalidProgramError(
             "export: give either ipu_strategy, whose micro_batch_size counts, or batch_size."

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.paddle_modes import static_mode
@@ -114,8 +114,8 @@ def plan(
     _check_numbers("plan", sequence=sequence, batch=batch, candidates=candidates)
     program = (source, feed_list, fetch_list)
     with static_mode():
-        target = _planned(program, model, sequence, ipu_strategy, machine, "plan")
-        return plan_of(target, batch=batch, candidates=candidates)
+        target = _planned(program, model, int(sequence), ipu_strategy, machine, "plan")
+        return plan_of(target, batch=int(batch), candidates=int(candidates))
 
 
 def smallest_pod(
@@ -161,8 +161,8 @@ def smallest_pod(
         raise OptionError(f"smallest_pod: rate is {rate!r}, expected rows a second, above 0.")
     program = (source, feed_list, fetch_list)
     with static_mode():
-        target = _planned(program, model, sequence, ipu_strategy, machine, "smallest_pod")
-        return pod_plans_of(target, float(rate), batch=batch, candidates=candidates)
+        target = _planned(program, model, int(sequence), ipu_strategy, machine, "smallest_pod")
+        return pod_plans_of(target, float(rate), batch=int(batch), candidates=int(candidates))
 
 
 def _is_rate(given: object) -> bool:
@@ -178,7 +178,7 @@ def _check_numbers(caller: str, **given: object) -> None:
     """
     for option, got in given.items():
         least = 1 if option == "candidates" else 0
-        if not isinstance(got, int) or isinstance(got, bool) or got < least:
+        if not isinstance(got, Integral) or isinstance(got, bool) or got < least:
             raise OptionError(
                 f"{caller}: {option} is {got!r}, expected an integer from {least} on."
             )

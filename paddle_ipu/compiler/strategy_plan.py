@@ -13,7 +13,7 @@ from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.plan import Candidate, Plan
 from paddle_ipu.cost_model.report.strategy_text import placement_text, strategy_text
 from paddle_ipu.cost_model.report.terminal import printable
-from paddle_ipu.cost_model.uncertainty import ratio_interval
+from paddle_ipu.cost_model.uncertainty import CHECKED, ratio_interval
 from paddle_ipu.notebook.charts import axes_of
 from paddle_ipu.notebook.html_table import html_table
 
@@ -108,6 +108,8 @@ class StrategyPlan:
             f"{self._headline()} in {self.seconds:.1f} s; {len(self.tried.candidates)} fit"
         )
         lines += [*self._table(), *self._close()]
+        if self.best is not None:
+            lines.append(f"rates were checked {CHECKED}")
         if self.best is not None and (tight := self.tried.tight) is not None:
             lines += self._tight(tight, self.best.candidate)
         if self.target.program.rows_are_fixed:

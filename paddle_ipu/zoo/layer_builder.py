@@ -173,6 +173,12 @@ class LayerBuilder:
         image = self.feed("image", [channels, size, size], "uint8")
         return self._paddle.cast(image, "float32") * (1 / 127.5) - 1.0
 
+    def lstm(self, x: Tensor, name: str, hidden: int) -> Tensor:
+        """An LSTM ``[rows, tokens, hidden]`` over x ``[rows, tokens, inputs]``, from zeros on."""
+        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        names = {f"{part}_attr": self._paddle.ParamAttr(name=f"{name}.{part}") for part in parts}
+        return self._paddle.nn.LSTM(x.shape[-1], hidden, **names)(x)[0]
+
     def gelu(self, x: Tensor) -> Tensor:
         """GELU by its tanh form."""
         return self._functional.gelu(x, approximate=True)

@@ -14,6 +14,7 @@ from paddle_ipu.zoo.efficientnet import EfficientNet
 from paddle_ipu.zoo.gpt2 import Gpt2
 from paddle_ipu.zoo.layer_builder import LayerBuilder
 from paddle_ipu.zoo.llama import Llama
+from paddle_ipu.zoo.lstm import LstmLanguage
 from paddle_ipu.zoo.mobilenet import MobileNetV3
 from paddle_ipu.zoo.resnet import ResNet, ResNext
 from paddle_ipu.zoo.t5 import T5
@@ -124,6 +125,7 @@ _MOBILENET = "arXiv:1905.02244, tables 1 and 2, section 6.1; paddle.vision.model
 _EFFICIENTNET = "arXiv:1905.11946, table 1; batch of MnasNet, arXiv:1807.11626"
 _G16 = "arXiv:2106.03640; batch of graphcore/examples"
 _UNET = "arXiv:1505.04597, figure 1; batch of graphcore/examples"
+_LSTM = "arXiv:1409.2329, section 4.1"
 _B0 = EfficientNet(1.0, 1.0, 224, 0.2)
 _B4 = EfficientNet(1.4, 1.8, 380, 0.4)
 
@@ -166,6 +168,8 @@ MODELS: Mapping[str, Model] = {
         Model("efficientnet-b0-g16", _g16(_B0), 5_913_796, 800, _G16),
         Model("efficientnet-b4-g16", _g16(_B4), 19_328_168, 2048, _G16),
         Model("unet", UNet(), 31_030_658, 24, _UNET),
+        Model("lstm-medium", LstmLanguage(650, 2, 0.5), 19_780_400, 20, _LSTM),
+        Model("lstm-large", LstmLanguage(1500, 2, 0.65), 66_034_000, 20, _LSTM),
     )
 }
 """The models by name; :func:`model_named` finds them however they are spelt."""

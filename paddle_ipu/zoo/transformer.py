@@ -83,9 +83,15 @@ def pre_norm_layers(
     return x
 
 
-def feed_forward(builder: LayerBuilder, x: Tensor, name: str, inner: int) -> Tensor:
-    """Two products with GELU between them; x ``[n, hidden]``, the result likewise."""
-    wide = builder.gelu(builder.linear(x, f"{name}.inner", inner))
+def feed_forward(
+    builder: LayerBuilder, x: Tensor, name: str, inner: int, dropout: float = 0.0
+) -> Tensor:
+    """Two products with GELU between them; x ``[n, hidden]``, the result likewise.
+
+    Args:
+        dropout: share of what the second product reads that is left out.
+    """
+    wide = builder.dropout(builder.gelu(builder.linear(x, f"{name}.inner", inner)), dropout)
     return builder.linear(wide, f"{name}.outer", x.shape[-1])
 
 

@@ -16,7 +16,13 @@ _EPSILON = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Vit:
-    """Sizes of a ViT for images of 224 x 224."""
+    """Sizes of a ViT for images of 224 x 224.
+
+    Attributes:
+        dropout: behind every linear layer but those of queries, keys and values, and behind the
+            positions (appendix B.1).
+        attention_dropout: share of the probabilities that is left out; not the authors'.
+    """
 
     hidden: int
     layers: int
@@ -24,6 +30,7 @@ class Vit:
     patch: int
     classes: int = 1000
     dropout: float = 0.1
+    attention_dropout: float = 0.0
 
     items: ClassVar[str] = ""
     size: ClassVar[int] = 224
@@ -58,9 +65,12 @@ class Vit:
             norm=lambda x, name: builder.layer_norm(x, name, _EPSILON),
             parts={
                 "attention": lambda x, name: attention(
-                    builder, x, name, heads=self.heads, tokens=tokens
+                    builder, x, name, heads=self.heads, tokens=tokens,
+                    dropout=self.attention_dropout,
                 ),
-                "feed_forward": lambda x, name: feed_forward(builder, x, name, 4 * self.hidden),
+                "feed_forward": lambda x, name: feed_forward(
+                    builder, x, name, 4 * self.hidden, self.dropout
+                ),
             },
         )  # fmt: skip
         first = builder.reshape(x, [-1, tokens, self.hidden])[:, 0]

@@ -14,7 +14,7 @@ from paddle_ipu.cost_model.report.contents import Report
 from paddle_ipu.cost_model.report.measured_layers import measured_layers
 from paddle_ipu.cost_model.report.operator_flows import operator_flows
 from paddle_ipu.cost_model.report.sources import Source, sources
-from paddle_ipu.cost_model.uncertainty import Interval
+from paddle_ipu.cost_model.uncertainty import CHECKED, Interval
 from paddle_ipu.pages.layer_graph import flows_as_json
 
 VERSION = 1
@@ -29,7 +29,8 @@ def report_as_json(report: Report) -> dict[str, Any]:
 
     ``memory.ipus[].curve`` is the liveness curve: ``[operator, phase, bytes]`` of each step of a
     pipeline cycle. ``operators`` are kinds of operators by line, ``nodes`` each one of them.
-    ``interval`` has the rates between which 80 % of the belief lies, and what it hangs on most.
+    ``interval`` has the rates between which 80 % of the belief lies, what it hangs on most, and
+    what predictions were checked on.
     ``sources`` say of each figure of the machine and each constant where it comes from.
     ``flows`` are what operators hand to each other forward, from one of ``nodes.rows`` to another.
     ``measured`` is there only where something was measured; all else is predicted.
@@ -110,7 +111,8 @@ def _interval(interval: Interval) -> dict[str, Any]:
         {**asdict(each), "factors": list(each.factors), "rates": list(each.rates)}
         for each in interval.influences
     ]
-    return {"low": interval.low, "high": interval.high, "influences": influences}
+    ends = {"low": interval.low, "high": interval.high}
+    return {**ends, "influences": influences, "checked": CHECKED}
 
 
 def _measured(report: Report) -> dict[str, Any]:

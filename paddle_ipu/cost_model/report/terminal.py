@@ -11,7 +11,7 @@ from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.queueing import Serving
 from paddle_ipu.cost_model.report.costliest import costliest_operators
-from paddle_ipu.cost_model.uncertainty import Interval
+from paddle_ipu.cost_model.uncertainty import CHECKED, Interval
 
 _OPERATORS = 10
 _OPERATORS_IN_SHORT = 5
@@ -83,7 +83,10 @@ def headline(prediction: Prediction, interval: Interval | None = None) -> list[s
     ]
     if interval is not None:
         between = f"{interval.low:,.0f} to {interval.high:,.0f} rows/s"
-        lines.insert(2, f"80 % interval {between}, by what is assumed and left out")
+        lines[2:2] = [
+            f"80 % interval {between}, by what is assumed and left out",
+            f"checked       {CHECKED}",
+        ]
     if cycles.latency:
         lines.insert(2, f"latency       {duration(cycles.latency)} for {_rows(program.rows)}")
     if cycles.unpriced:

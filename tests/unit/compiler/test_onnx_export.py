@@ -251,7 +251,7 @@ def test_a_trained_program_is_written_with_the_weights_of_the_device(tmp_path: P
     built = both.built
     report = paddle_ipu.export(
         built.main, tmp_path / "m.onnx", ["x"], [built.values["logits"]], scope=both.ipu,
-        output_names=["y"], batch_size=4,
+        output_names=["y"], batch_size=np.int64(4),
     )  # fmt: skip
     w0, w1 = (read(both.ipu, name) for name in built.parameters if ".w_" in name)
     b0, b1 = (read(both.ipu, name) for name in built.parameters if ".b_" in name)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paddle
 import pytest
 
@@ -133,7 +134,10 @@ def test_no_rate_in_python(rate: Any) -> None:
 
 
 def test_a_model_of_the_zoo_is_asked_about() -> None:
-    found = paddle_ipu.smallest_pod(model="resnet18", rate=1, batch=8, candidates=1)
+    found = paddle_ipu.smallest_pod(
+        model="resnet18", rate=np.float32(1), batch=np.int64(8), candidates=np.int32(1)
+    )
+    assert found.to_dict() == json.loads(json.dumps(found.to_dict()))
     assert found.subject.startswith("training of resnet18 with Momentum: convolutional, 18 layers")
     assert str(found).startswith(found.subject + "\n") and found.training
 

@@ -19,7 +19,8 @@ function computed(report) {
       `${whole(program.samples)} rows of a run ÷ ${seconds(report.seconds)}, its `,
       link("how-update", `${whole(cycles.run)} cycles`), ` ÷ ${count(processor.clock)}Hz, the `,
       figure("clock"), `, and ${seconds(report.host_seconds)} of the host, `, figure("run_seconds"), ...interval?.low ? [`. 80 % of the belief lies between ${
-        whole(interval.low)} and ${whole(interval.high)}, by `, link("figures", "what it hangs on")] : [],
+        whole(interval.low)} and ${whole(interval.high)}, by `, link("figures", "what it hangs on"),
+        `; predictions were checked ${interval.checked}`] : [],
       "."]],
     ["update", `a ${unit}`, seconds(cycles.update / processor.clock), [
       `${whole(cycles.update)} cycles: ${Object.entries(cycles.phases).filter(([, value]) => value)
