@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.exported_model import ExportReport, model_to_export, target_of, write
@@ -23,6 +22,7 @@ from paddle_ipu.dialect.value_names import name_of
 from paddle_ipu.errors import InvalidProgramError, NotSupported
 from paddle_ipu.frontend import programs, saved_model
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
+from paddle_ipu.options.values import is_whole
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
 from paddle_ipu.popart import standard_operators
 from paddle_ipu.runtime.weights.owner import sync_to_host
@@ -240,8 +240,10 @@ def _options(
 ) -> StrategyValues:
     import paddle
 
-    if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
-        raise InvalidProgramError(f"export: batch_size is {batch_size!r}, expected 1 or more.")
+    if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
+        raise InvalidProgramError(
+            f"export: batch_size is {batch_size!r}, expected an integer from 1 on."
+        )
     strategy = ipu_strategy
     if strategy is None:
         # In dynamic mode a strategy would take over the layers of paddle.jit.to_static.

@@ -12,6 +12,7 @@ from paddle_ipu.cost_model.machines import Machine
 from paddle_ipu.cost_model.memory_check import size
 from paddle_ipu.cost_model.plan import Candidate
 from paddle_ipu.cost_model.report.terminal import printable
+from paddle_ipu.cost_model.uncertainty import CHECKED
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,6 +109,8 @@ class PodPlans:
         lines += [f"{pod.machine.name:<10}  {pod.line()}" for pod in self.pods]
         if self.smallest is not None:
             lines.append(f"--machine {self.smallest.machine.name} instead of --rate shows how")
+        if any(pod.throughput for pod in self.pods):
+            lines.append(f"predictions were checked {CHECKED}")
         return printable("\n".join(lines))
 
     def __repr__(self) -> str:
@@ -121,6 +124,7 @@ class PodPlans:
             "smallest": None if smallest is None else smallest.machine.name,
             "next": None if following is None else following.machine.name,
             "pods": [pod.to_dict() for pod in self.pods],
+            "checked": CHECKED,
         }
 
     def _answer(self) -> str:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu.compiler.paddle_modes import static_mode
@@ -22,6 +22,7 @@ from paddle_ipu.cost_model.machines import pods_like
 from paddle_ipu.cost_model.report.contents import make_report
 from paddle_ipu.cost_model.report.predicted_report import PredictedReport
 from paddle_ipu.errors import InvalidProgramError, OptionError
+from paddle_ipu.options.values import is_whole
 from paddle_ipu.zoo.models import model_named
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _check_numbers(caller: str, **given: object) -> None:
     """
     for option, got in given.items():
         least = 1 if option == "candidates" else 0
-        if not isinstance(got, Integral) or isinstance(got, bool) or got < least:
+        if not is_whole(got) or got < least:
             raise OptionError(
                 f"{caller}: {option} is {got!r}, expected an integer from {least} on."
             )

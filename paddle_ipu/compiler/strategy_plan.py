@@ -109,7 +109,7 @@ class StrategyPlan:
         )
         lines += [*self._table(), *self._close()]
         if self.best is not None:
-            lines.append(f"rates were checked {CHECKED}")
+            lines.append(f"predictions were checked {CHECKED}")
         if self.best is not None and (tight := self.tried.tight) is not None:
             lines += self._tight(tight, self.best.candidate)
         if self.target.program.rows_are_fixed:
@@ -182,6 +182,7 @@ class StrategyPlan:
             "fitting": [proposal_record(proposal) for proposal in self.proposals],
             "close": [asdict(each) | {"is_open": each.is_open} for each in self.close],
             "too_large": self.tried.too_large,
+            "checked": CHECKED,
         }
 
     def plot(self, axes: Axes | None = None) -> Axes:

@@ -26,7 +26,9 @@ UNMODELLED = (0.86, 1.08)
 the scheduler's order, the host. Assumed from published rates, of which the one that is farthest off
 is below the predicted one (``python -m benchmarks.published``)."""
 
-CHECKED = "on published rates of BERT and ResNet-50; those of other networks were lower"
+CHECKED = (
+    "on published rates of BERT and ResNet-50; those of other networks were lower than predicted"
+)
 """What predictions were checked on. Of three families that nothing was fitted to, no published rate
 is in its interval (``python -m benchmarks.public_examples``)."""
 

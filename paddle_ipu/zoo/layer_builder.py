@@ -10,7 +10,7 @@ import numpy as np
 from paddle_ipu.dialect.annotations import CHECKPOINT
 
 if TYPE_CHECKING:
-    from paddle import Tensor
+    from paddle import ParamAttr, Tensor
 
 
 class LayerBuilder:
@@ -42,9 +42,11 @@ class LayerBuilder:
 
     def parameter(self, name: str, shape: Sequence[int]) -> Tensor:
         """A trained parameter of float32."""
+        return self._paddle.create_parameter(list(shape), "float32", attr=self._attribute(name))
+
+    def _attribute(self, name: str) -> ParamAttr:
         zeros = self._paddle.nn.initializer.Constant(0.0)
-        attribute = self._paddle.ParamAttr(name=name, initializer=zeros)
-        return self._paddle.create_parameter(list(shape), "float32", attr=attribute)
+        return self._paddle.ParamAttr(name=name, initializer=zeros)
 
     def linear(self, x: Tensor, name: str, outputs: int, bias: bool = True) -> Tensor:
         """``x @ weight + bias`` of x ``[n, inputs]``."""
@@ -176,8 +178,8 @@ class LayerBuilder:
     def lstm(self, x: Tensor, name: str, hidden: int) -> Tensor:
         """An LSTM ``[rows, tokens, hidden]`` over x ``[rows, tokens, inputs]``, from zeros on."""
         parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        names = {f"{part}_attr": self._paddle.ParamAttr(name=f"{name}.{part}") for part in parts}
-        return self._paddle.nn.LSTM(x.shape[-1], hidden, **names)(x)[0]
+        attributes = {f"{part}_attr": self._attribute(f"{name}.{part}") for part in parts}
+        return self._paddle.nn.LSTM(x.shape[-1], hidden, **attributes)(x)[0]
 
     def gelu(self, x: Tensor) -> Tensor:
         """GELU by its tanh form."""

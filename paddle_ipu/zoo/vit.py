@@ -19,9 +19,9 @@ class Vit:
     """Sizes of a ViT for images of 224 x 224.
 
     Attributes:
-        dropout: behind every linear layer but those of queries, keys and values, and behind the
-            positions (appendix B.1).
-        attention_dropout: share of the probabilities that is left out; not the authors'.
+        dropout: share of what the positions and a layer's linear layers give that is left out, but
+            for queries, keys and values (appendix B.1).
+        attention_dropout: share of the probabilities that is left out; the paper has none.
     """
 
     hidden: int

@@ -20,7 +20,7 @@ Pair = tuple[jax.Array, jax.Array]
 _Operands = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
-def has_kernel(x: jax.Array) -> bool:
+def has_kernel(x: jax.Array | jax.ShapeDtypeStruct) -> bool:
     """Whether this processor has the kernels, and they pay for x [..., channels]."""
     return x.dtype == jnp.float32 and x.size >= _LEAST and library.lanes() > 0
 

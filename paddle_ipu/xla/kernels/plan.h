@@ -40,7 +40,7 @@ constexpr int64_t kLeastBytes = 1 << 19;
 // count / size, rounded up.
 inline int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// How many threads share a convolution. A product of a few rows takes the time of reading its weights.
+// How many threads share a convolution. One with few places takes the time of reading its weights.
 inline int64_t threads_of(const Spec& spec) {
   const int64_t bytes = spec.weights() * static_cast<int64_t>(sizeof(float));
   return std::clamp<int64_t>(std::max(spec.work() / kLeastWork, bytes / kLeastBytes), 1, spec.parts);

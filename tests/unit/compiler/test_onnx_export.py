@@ -362,7 +362,7 @@ def test_a_saved_model_is_exported_from_the_command_line(
     assert main(["export", str(tmp_path / "model"), str(tmp_path / "no" / "m.onnx")]) == 3
     assert "cannot be written: there is no folder" in capsys.readouterr().err
     assert main(["export", str(tmp_path / "model"), file, "--batch-size", "0"]) == 1
-    assert "batch_size is 0, expected 1 or more" in capsys.readouterr().err
+    assert "batch_size is 0, expected an integer from 1 on" in capsys.readouterr().err
 
 
 # -- bad input ------------------------------------------------------------------------------------
@@ -409,7 +409,16 @@ BAD: dict[str, tuple[dict[str, Any], type[PaddleIpuError], str]] = {
     "names": (_asked(output_names=["a", "b"]), InvalidProgramError, "expected 1 different names"),
     "no name": (_asked(output_names=[""]), InvalidProgramError, "expected 1 different names"),
     "an input's name": (_asked(output_names=["x"]), InvalidProgramError, "none of the inputs'"),
-    "a batch": (_asked(batch_size=0), InvalidProgramError, "batch_size is 0, expected 1 or more"),
+    "a batch": (
+        _asked(batch_size=0),
+        InvalidProgramError,
+        "batch_size is 0, expected an integer from 1 on",
+    ),
+    "a batch that is true": (
+        _asked(batch_size=True),
+        InvalidProgramError,
+        "batch_size is True, expected an integer",
+    ),
 }
 
 

@@ -44,7 +44,7 @@ def test_the_command_prints_sizes_rates_and_the_gain(
 ) -> None:
     wanted = str(rates[0] * 1.01)
     assert main(["plan", *FEW, "--rate", wanted, MODEL]) == 0
-    answer, head, *rows, last = capsys.readouterr().out.splitlines()
+    answer, head, *rows, last, checked = capsys.readouterr().out.splitlines()
     assert answer.startswith("the smallest Pod for ") and answer.endswith(
         f"rows/s: POD8 gives {rates[1]:,.0f} rows/s; POD16 gives {rates[2]:,.0f} rows/s, "
         f"{rates[2] / rates[1]:.2f} times as many"
@@ -57,6 +57,7 @@ def test_the_command_prints_sizes_rates_and_the_gain(
     record = json.loads(capsys.readouterr().out)
     assert (record["smallest"], record["next"], record["rate"]) == ("POD8", "POD16", float(wanted))
     assert [pod["ipus"] for pod in record["pods"]] == [4, 8, 16]
+    assert checked == f"predictions were checked {record['checked']}"
     assert record["pods"][1]["best"]["throughput"] == pytest.approx(rates[1])
     assert record == paddle_ipu.smallest_pod(MODEL, rate=float(wanted), candidates=8).to_dict()
 
@@ -64,7 +65,8 @@ def test_the_command_prints_sizes_rates_and_the_gain(
 def test_a_rate_that_no_pod_reaches(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "--candidates", "1", "--rate", "1e9", "--machine", "bow-pod16", MODEL]
     assert main(words) == 1
-    answer, _, *rows = capsys.readouterr().out.splitlines()
+    answer, _, *rows, checked = capsys.readouterr().out.splitlines()
+    assert checked.startswith("predictions were checked on published rates")
     assert answer.startswith("no Pod reaches 1,000,000,000 rows/s: Bow-Pod256 gives ")
     assert answer.endswith(" rows/s at most")
     names = [row.split()[0] for row in rows]

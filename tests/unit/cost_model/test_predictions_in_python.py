@@ -187,7 +187,7 @@ def test_a_plan_says_how_close_the_next_strategies_come(trained: tuple[Any, ...]
         line = lines[start + 1 + row]
         assert line.startswith(f"  row {row + 2}: {close.ratio:.1%} ({close.low:.1%} to ")
         assert line.endswith("; too close to call") == (close.low < 1 < close.high)
-    assert lines[start + 4].startswith("rates were checked on published rates of BERT and")
+    assert lines[start + 4] == f"predictions were checked {plan.to_dict()['checked']}"
     told = plan.to_dict()["close"]
     assert [each["ratio"] for each in told] == [close.ratio for close in plan.close]
 

@@ -111,12 +111,14 @@ def test_reports_have_the_interval() -> None:
     low, high = report.interval
     told = f"80 % interval {low:,.0f} to {high:,.0f} rows/s, by what is assumed and left out"
     checked = (
-        "checked       on published rates of BERT and ResNet-50; those of other networks were lower"
+        "checked       on published rates of BERT and ResNet-50; those of other networks were "
+        "lower than predicted"
     )
     for shown in (str(report), repr(report)):
         assert shown.splitlines()[2:4] == [told, checked]
     data = report.to_dict()["interval"]
     assert (data["low"], data["high"]) == (low, high)
+    assert checked.endswith(data["checked"])
     first = data["influences"][0]
     (line,) = [each for each in str(report).splitlines() if each.startswith(f"  {first['name']} ")]
     assert f"{first['rates'][0] - 1:+.1%} with {first['factors'][0]:g} times it" in line

@@ -107,6 +107,11 @@ class Lowered:
             return tuple(np.asarray(one) for one in out)
         return np.asarray(out)
 
+    def text(self, *inputs: Any) -> str:
+        """What is given to XLA."""
+        values, call = self._split(inputs)
+        return str(jax.jit(call).lower(*values).as_text())
+
     def gradients(self, *inputs: Any, cotangent: Any = None) -> list[Any]:
         """Gradients of the first output with respect to every floating input that is traced."""
         values, call = self._split(inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import paddle.nn.functional as F  # noqa: N812 - the name everyone uses
 import pytest
 
 from paddle_ipu.errors import LoweringError
+from paddle_ipu.xla.kernels import library
 
 GENERATOR = np.random.default_rng(11)
 X = GENERATOR.normal(size=(2, 4, 7, 6)).astype(np.float32)
@@ -133,13 +135,21 @@ def test_global_pools(lowered: Any, same_as_paddle: Any) -> None:
     same_as_paddle(lowered("GlobalMaxPool"), lambda x: F.adaptive_max_pool2d(x, 1), TIED)
 
 
-@pytest.mark.parametrize("shape", [(1, 72, 28, 28), (3, 101, 19, 21), (2, 3, 50)])
-def test_global_averages_in_inference(lowered: Any, shape: tuple[int, ...]) -> None:
-    """The first two are enough for a kernel of its own."""
-    x = np.random.default_rng(0).standard_normal(shape, np.float32) + 1000
-    found = lowered("GlobalAveragePool", training=False)(x)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    "shape", [(1, 72, 28, 28), (3, 101, 19, 21), (2, 12, 14, 14, 14), (2, 3, 50), (64, 900, 1, 1)]
+)
+def test_global_averages_in_inference(
+    lowered: Any, shape: tuple[int, ...], dtype: type[np.floating[Any]]
+) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + 10).astype(dtype)
+    x[0, 0].flat[0], x[-1, 1].flat[-1] = np.nan, -np.inf
+    pool = lowered("GlobalAveragePool", training=False)
     expected = x.mean(tuple(range(2, x.ndim)), np.float64, keepdims=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(pool(x), expected, rtol=1e-6 if dtype is np.float32 else 1e-3)
+    # Enough of an image for a kernel of its own, where there is one.
+    is_large = dtype is np.float32 and math.prod(shape[1:]) >= 1 << 15
+    assert (library.MOMENTS_TARGET in pool.text(x)) == (is_large and library.lanes() > 0)
 
 
 def test_max_pool_of_integers(lowered: Any) -> None:

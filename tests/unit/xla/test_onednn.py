@@ -99,6 +99,8 @@ def test_a_result_one_column_wide_is_right_or_refused(changed: dict[str, int]) -
         {**ONE, "channels": 1100, "results": 1200, "height": 3, "width": 3, "has_addend": 1},
         {**ONE, "channels": 1100, "results": 1000, "height": 1, "width": 1, "has_addend": 1},
         {**ONE, "channels": 1024, "results": 200, "height": 2, "parts": 4, "activation": 5},
+        {**ONE, "channels": 9000, "results": 33, "height": 1, "width": 1},
+        {**ONE, "channels": 9000, "results": 65, "height": 1, "width": 1, "parts": 16},
         {**ONE, "channels": 1024},
         {**ONE, "channels": 1024, "results": 128},
         {**ONE, "results": 61, "activation": 1},

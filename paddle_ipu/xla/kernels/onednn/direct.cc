@@ -17,11 +17,12 @@
 
 namespace {
 
+constexpr int64_t kLongestVector = 16;
+
 using onednn::check;
 using onednn::Dims;
 using onednn::dnn;
 using onednn::engine;
-using onednn::kChannels;
 using onednn::OneThread;
 using onednn::Owned;
 
@@ -66,10 +67,12 @@ class Direct : public Plan {
     onednn::refuse_wrong(spec);
     const OneThread alone;
     const bool is_weighty = spec.weights() >= 2 * spec.images * spec.height * spec.width * spec.channels;
-    if (is_weighty && spec.groups == 1 && spec.results >= kChannels * spec.parts) {
-      // Each thread reads its own weights, and all of the data. The last one may have fewer channels.
-      chunk_ = std::min(spec.results, up(up(spec.results, spec.parts), kChannels) * kChannels);
-      for (int64_t first = 0; first < spec.results; first += chunk_) add(0, spec.images, 0, height_, first);
+    // Cuts between channels are at multiples of a vector; the last chunk has the rest, too.
+    const int64_t vectors = spec.results / kLongestVector, chunks = std::clamp<int64_t>(vectors, 1, spec.parts);
+    if (is_weighty && spec.groups == 1 && (chunks > 1 || spec.parts == 1)) {
+      // Each thread reads its own weights, and all of the data.
+      for (int64_t i = 1; i < chunks; ++i) starts_.insert(starts_.end() - 1, vectors * i / chunks * kLongestVector);
+      for (int64_t i = 0; i < chunks; ++i) add(0, spec.images, 0, height_, i);
       return;
     }
     if (spec.images >= spec.parts) {
@@ -88,7 +91,7 @@ class Direct : public Plan {
     }
   }
 
-  int64_t packed() const override { return packed_before(spec.results); }
+  int64_t packed() const override { return packed_before(chunks()); }
   int64_t parts() const override { return static_cast<int64_t>(parts_.size()); }
 
   void take(int64_t index, const Buffers& buffers) const override {
@@ -113,16 +116,16 @@ class Direct : public Plan {
   }
 
   void pack(const float* plain, float* packed, bool is_matrix) const override {
-    for (int64_t first = 0; first < spec.results; first += chunk_) {
-      const Owned own = plain_layout(first, is_matrix);
-      convert(own.get(), plain + plain_before(first, is_matrix), layout_at(first), packed + packed_before(first));
+    for (int64_t i = 0; i < chunks(); ++i) {
+      const Owned own = plain_layout(i, is_matrix);
+      convert(own.get(), plain + plain_before(i, is_matrix), layout_of(i), packed + packed_before(i));
     }
   }
 
   void unpack(const float* packed, float* plain, bool is_matrix) const override {
-    for (int64_t first = 0; first < spec.results; first += chunk_) {
-      const Owned own = plain_layout(first, is_matrix);
-      convert(layout_at(first), packed + packed_before(first), own.get(), plain + plain_before(first, is_matrix));
+    for (int64_t i = 0; i < chunks(); ++i) {
+      const Owned own = plain_layout(i, is_matrix);
+      convert(layout_of(i), packed + packed_before(i), own.get(), plain + plain_before(i, is_matrix));
     }
   }
 
@@ -137,18 +140,20 @@ class Direct : public Plan {
     return spec;
   }
 
-  // Chunks of channels of the result, of which a thread computes one. A chunk is told by its first channel.
-  int64_t channels_at(int64_t first) const { return std::min(chunk_, spec.results - first); }
-  const void* layout_at(int64_t first) const { return layouts_.at(channels_at(first)); }
+  // Chunks of channels of the result.
+  int64_t chunks() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  int64_t start(int64_t chunk) const { return starts_[static_cast<size_t>(chunk)]; }
+  int64_t channels_of(int64_t chunk) const { return start(chunk + 1) - start(chunk); }
+  const void* layout_of(int64_t chunk) const { return layouts_.at(channels_of(chunk)); }
 
   // Floats of the packed weights before a chunk, and of the plain ones.
-  int64_t packed_before(int64_t first) const {
-    int64_t bytes = 0;
-    for (int64_t own = 0; own < first; own += chunk_) bytes += static_cast<int64_t>(dnn->bytes(layout_at(own)));
-    return bytes / static_cast<int64_t>(sizeof(float));
+  int64_t packed_before(int64_t chunk) const {
+    size_t bytes = 0;
+    for (int64_t i = 0; i < chunk; ++i) bytes += dnn->bytes(layout_of(i));
+    return static_cast<int64_t>(bytes / sizeof(float));
   }
-  int64_t plain_before(int64_t first, bool is_matrix) const {
-    return is_matrix ? first : first * (spec.weights() / spec.results);
+  int64_t plain_before(int64_t chunk, bool is_matrix) const {
+    return is_matrix ? start(chunk) : start(chunk) * (spec.weights() / spec.results);
   }
 
   // Weights of one layout into another.
@@ -162,12 +167,12 @@ class Direct : public Plan {
   }
 
   // The layout of a chunk's plain weights.
-  Owned plain_layout(int64_t first, bool is_matrix) const {
-    if (is_matrix) return onednn::by_strides({channels_at(first), spec.channels, 1, 1}, {1, spec.results, 1, 1});
+  Owned plain_layout(int64_t chunk, bool is_matrix) const {
+    if (is_matrix) return onednn::by_strides({channels_of(chunk), spec.channels, 1, 1}, {1, spec.results, 1, 1});
     const int64_t inner = spec.kernel_height * spec.kernel_width, channels = spec.channels / spec.groups;
     const int64_t each = spec.results / spec.groups;
     if (spec.groups == 1) {
-      return onednn::by_strides({channels_at(first), channels, spec.kernel_height, spec.kernel_width},
+      return onednn::by_strides({channels_of(chunk), channels, spec.kernel_height, spec.kernel_width},
                                 {channels * inner, inner, spec.kernel_width, 1});
     }
     return onednn::by_strides({spec.groups, each, channels, spec.kernel_height, spec.kernel_width},
@@ -175,7 +180,7 @@ class Direct : public Plan {
   }
 
   // The part of images [first, last) with rows [begin, end) of the result, and one chunk of its channels.
-  void add(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t channel) {
+  void add(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t chunk) {
     const int64_t reach = (spec.kernel_height - 1) * spec.gap_y + 1;
     int64_t top = spec.top, bottom = spec.bottom, above = 0, rows = spec.height;
     if (end - begin < height_) {
@@ -187,11 +192,11 @@ class Direct : public Plan {
       rows = std::min(to, spec.height) - above;
     }
     if (rows <= 0) throw std::runtime_error("a part has no rows");
-    const int64_t results = channels_at(channel);
+    const int64_t results = channels_of(chunk), channel = start(chunk);
     const auto [found, is_new] = kernels_.try_emplace({last - first, rows, end - begin, top, bottom, results});
     if (is_new) found->second = make(last - first, rows, end - begin, top, bottom, results);
     parts_.push_back({&found->second, (first * spec.height + above) * spec.width * spec.channels,
-                      (first * height_ + begin) * width_ * spec.results + channel, packed_before(channel), channel,
+                      (first * height_ + begin) * width_ * spec.results + channel, packed_before(chunk), channel,
                       results, results == spec.results ? 0 : (last - first) * (end - begin) * width_});
   }
 
@@ -234,7 +239,9 @@ class Direct : public Plan {
     return made;
   }
 
-  int64_t height_, width_, chunk_ = spec.results;
+  int64_t height_, width_;
+  // The first channel of each chunk, and how many there are.
+  std::vector<int64_t> starts_ = {0, spec.results};
   // The layout of packed weights, by how many channels of the result they have.
   std::map<int64_t, const void*> layouts_;
   std::map<std::array<int64_t, 6>, Kernel> kernels_;

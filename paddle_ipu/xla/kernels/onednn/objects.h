@@ -13,9 +13,6 @@ namespace onednn {
 
 using Dims = std::vector<int64_t>;
 
-// oneDNN's layouts have blocks of so many channels of the result, at most; cuts between threads are at multiples.
-constexpr int64_t kChannels = 16;
-
 // Null until oneDNN is open. Never destroyed: XLA's threads may outlive this library's globals.
 extern Functions* dnn;
 extern void* engine;

@@ -1,4 +1,5 @@
-// Sums over the rows of arrays [rows, channels], by channel: what batch norm takes of its data and of its gradient.
+// Sums over the rows of arrays [rows, channels], by channel: what batch norm takes of its data and of its gradient, and
+// means over images.
 
 #pragma once
 
