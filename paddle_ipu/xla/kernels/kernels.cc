@@ -33,9 +33,9 @@ using Array = ffi::Buffer<ffi::F32>;
 using Numbers = ffi::Span<const int64_t>;
 
 // How many multiplications take as long as rounding an element.
-constexpr int64_t kWorkOfRounding = 8;
+constexpr int64_t kWorkOfRounding = 32;
 // Likewise reading one from memory.
-constexpr int64_t kWorkOfReading = 4;
+constexpr int64_t kWorkOfReading = 16;
 
 // Numbers of the spec of a concatenation: rows and threads.
 constexpr int kConcatenationNumbers = 2;
