@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -179,7 +180,15 @@ class LayerBuilder:
         """An LSTM ``[rows, tokens, hidden]`` over x ``[rows, tokens, inputs]``, from zeros on."""
         parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         attributes = {f"{part}_attr": self._attribute(f"{name}.{part}") for part in parts}
-        return self._paddle.nn.LSTM(x.shape[-1], hidden, **attributes)(x)[0]
+        with warnings.catch_warnings():
+            # Paddle looks for the place of a variable, which has none.
+            warnings.simplefilter("ignore", UserWarning)
+            layer = self._paddle.nn.LSTM(x.shape[-1], hidden, **attributes)
+            result = layer(x)[0]
+        # A copy of all weights in a row, which no operator reads.
+        for copy in layer._flat_weight:
+            copy.stop_gradient = True
+        return result
 
     def gelu(self, x: Tensor) -> Tensor:
         """GELU by its tanh form."""
