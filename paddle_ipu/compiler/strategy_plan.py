@@ -110,8 +110,8 @@ class StrategyPlan:
         lines += [*self._table(), *self._close()]
         if self.best is not None:
             lines.append(f"predictions were checked {CHECKED}")
-        if self.best is not None and (tight := self.tried.tight) is not None:
-            lines += self._tight(tight, self.best.candidate)
+            if (tight := self.tried.tight) is not None:
+                lines += self._tight(tight, self.best.candidate)
         if self.target.program.rows_are_fixed:
             lines.append(
                 f"the feeds' own shapes give micro-batches of {self.target.program.rows} rows: "

@@ -111,8 +111,12 @@ def _interval(interval: Interval) -> dict[str, Any]:
         {**asdict(each), "factors": list(each.factors), "rates": list(each.rates)}
         for each in interval.influences
     ]
-    ends = {"low": interval.low, "high": interval.high}
-    return {**ends, "influences": influences, "checked": CHECKED}
+    return {
+        "low": interval.low,
+        "high": interval.high,
+        "influences": influences,
+        "checked": CHECKED,
+    }
 
 
 def _measured(report: Report) -> dict[str, Any]:

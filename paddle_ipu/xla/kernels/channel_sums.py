@@ -20,9 +20,13 @@ Pair = tuple[jax.Array, jax.Array]
 _Operands = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
-def has_kernel(x: jax.Array | jax.ShapeDtypeStruct) -> bool:
-    """Whether this processor has the kernels, and they pay for x [..., channels]."""
-    return x.dtype == jnp.float32 and x.size >= _LEAST and library.lanes() > 0
+def has_kernel(x: jax.Array, sites: int = 1) -> bool:
+    """Whether this processor has the kernels, and they pay for x [..., channels].
+
+    Args:
+        sites: arrays that x is, one behind the other, each with sums of its own.
+    """
+    return x.dtype == jnp.float32 and x.size // sites >= _LEAST and library.lanes() > 0
 
 
 @jax.custom_vjp

@@ -234,8 +234,7 @@ def global_average_pool(
     if context.training or not is_floating(x) or not x.size:
         return jnp.mean(x, axis=tuple(range(2, x.ndim)), keepdims=True)
     images = context.images.last(x)
-    each = jax.ShapeDtypeStruct(images.shape[1:], x.dtype)  # type: ignore[no-untyped-call]
-    if channel_sums.has_kernel(each):
+    if channel_sums.has_kernel(images, sites=images.shape[0]):
         means, _ = jax.vmap(channel_sums.moments)(images)
         return means.reshape(*x.shape[:2], *[1] * (x.ndim - 2))
     # As a product, since XLA joins a sum with the convolutions before it, which are slower then.
