@@ -9,7 +9,6 @@ python -m benchmarks.pod_scaling --write             tables and plot into docs/
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +17,10 @@ from pathlib import Path
 import paddle
 
 import paddle_ipu
-from benchmarks.published import STRATEGIES
-from benchmarks.published_programs import bert, resnet
+from benchmarks.published_programs import bert, resnet_in_public
 from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.machines import MACHINES, Machine, machine_named
 from paddle_ipu.cost_model.operator_cost import Pricing
-from paddle_ipu.cost_model.plan import resized_plan
 from paddle_ipu.cost_model.prediction import Prediction, predict
 from paddle_ipu.cost_model.program import Program
 
@@ -105,15 +102,11 @@ def _sums(found: Prediction) -> float:
 
 
 def networks() -> tuple[Network, Network]:
-    """BERT-Base phase 1 as published for POD16, and ResNet-50 as the planner has it."""
-    kept = json.loads(STRATEGIES.read_text())["ResNet-50 on Bow-Pod16"]
-    planned = resized_plan(
-        resnet(), rows=kept["rows"], cuts=None, settings=kept["settings"],
-        proportion=kept["memory_proportion"],
-    )  # fmt: skip
+    """BERT-Base phase 1 and ResNet-50 with public strategies for a POD16."""
+    public = resnet_in_public()
     return (
         Network("BERT-Base phase 1", bert(), 4, 65536, 512),
-        Network("ResNet-50", planned, 1, 256 * planned.rows, 16),
+        Network("ResNet-50", public, 1, 256 * public.rows, 16),
     )
 
 

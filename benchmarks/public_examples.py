@@ -4,8 +4,8 @@
 
 The strategies are those of graphcore/examples (``benchmarks.yml`` and ``configs.yml`` of
 ``nlp/gpt2/pytorch``, ``vision/vit/pytorch`` and ``vision/cnns/pytorch/train``, the arguments'
-defaults of ``vision/unet_medical/tensorflow2``, ``speech/conformer/pytorch``). Nothing was fitted
-to any row.
+defaults of ``vision/unet_medical/tensorflow2``, ``speech/conformer/pytorch``), that of TensorFlow 1
+as of SDK 3.0 (``vision/cnns/tensorflow1``). Nothing was fitted to any row.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Example:
         splits: layers that the stages behind the first begin with, each on an IPU of its own.
         kept: layers whose ends are kept where activations are computed again, beside what stages
             read; where None, those that the network says.
+        io_tiles: tiles set aside for the host.
         network: fields of the model's network that are not the zoo's.
     """
 
@@ -66,6 +67,7 @@ class Example:
     published: tuple[float, float] = (0, 0)
     splits: tuple[str, ...] = ()
     kept: tuple[str, ...] | None = None
+    io_tiles: int = 0
     network: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -103,7 +105,7 @@ class Example:
             ipus=self.ipus * self.replicas, replicas=self.replicas,
             accumulation=self.accumulation, batches_per_step=self.steps,
             recomputation="Pipeline", state_on_chip=not self.off_chip,
-            state_sharded=self.sharded,
+            state_sharded=self.sharded, io_tiles=self.io_tiles,
         )  # fmt: skip
 
     def _as_set(self, operator: Operator, layer: str) -> Operator:
@@ -201,6 +203,9 @@ EXAMPLES = (
             0.1, 4, off_chip=False, splits=("blocks.3.0.spatial.norm",), kept=B4_KEPT),
     Example("efficientnet-b4-g16-gn-pod64", "efficientnet-b4-g16", (), 32, 4, 16, 0.1, 4,
             off_chip=False, splits=("blocks.3.0.spatial.norm",), kept=B4_KEPT),
+    Example("tf1_efficientnet_b4_g16_train_real_pod16", "efficientnet-b4-g16", (), 8, 3, 256, 0.4,
+            sharded=False, off_chip=False, splits=("blocks.3.0.expand",), kept=(), io_tiles=32,
+            published=(0, 9000)),
     Example("mobilenet-v3-large-pod16", "mobilenet-v3-large", (), 4, 32, 8, POPLIBS_SHARE,
             sharded=False, off_chip=False, kept=(),
             splits=("blocks.2.expand_conv", "blocks.7.expand_conv", "blocks.11.expand_conv")),

@@ -31,9 +31,9 @@ from benchmarks.published_programs import (
     large_phase_1,
     mlperf,
     mlperf_network,
-    resnet,
     resnet_in_public,
     resnet_inference,
+    resnet_lars,
 )
 from paddle_ipu.cost_model.constants import CONSTANTS, TABLE, Constants
 from paddle_ipu.cost_model.machines import machine_named
@@ -124,8 +124,8 @@ ROWS = (
         batch=1536, packed=PACKED[512], sdk=(2, 5, 1), note="the rate has its evaluations in it",
     ),
     Row(
-        "ResNet-50", "Bow-Pod16", 44059, f"{PAGES}, TensorFlow 1", resnet, batch=4096,
-        fitted=True, sdk=(3, 0), note="the page gives no batch: 4096 is taken",
+        "ResNet-50", "Bow-Pod16", 44059, f"{PAGES}, TensorFlow 1", resnet_lars, fitted=True,
+        sdk=(3, 0), note=EXAMPLES,
     ),
     Row(
         "ResNet-50", "Bow-Pod16", 37061, f"{PAGES}, PyTorch", resnet_in_public, note=EXAMPLES,

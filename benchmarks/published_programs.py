@@ -184,6 +184,33 @@ def resnet(micro: int = 16, accumulation: int = 16) -> Program:
     return _normalised_in_half(predicted_program(main, strategy, ["image", "label"], [loss]))
 
 
+LARS_ENDS = (1, 3, 4, 6, 8, 11)
+"""The blocks of ResNet-50 behind which the published strategy with LARS cuts its stages."""
+
+
+def resnet_lars() -> Program:
+    """ResNet-50 with the strategy of the public TensorFlow 1 example: 16 replicas, micro-batch 22.
+
+    ``resnet50_mlperf_pod16_lars`` of vision/cnns/tensorflow1/training/configs.yml, as of SDK 3.0.
+    Its seven stages are on one IPU, one after another; each but the last is computed again from
+    what it reads, as of a pipeline. The optimizer's state is half, whole on each chip. Its
+    statistics of batches are of two IPUs each: left out.
+    """
+    program = resnet(22, 10)
+    relus = [at for at, op in enumerate(program.operators) if op.op_type == "Relu"]
+    # One behind the first convolution, and three of each block.
+    ends = {relus[3 * block] for block in LARS_ENDS}
+    operators = tuple(
+        replace(op, checkpoint=at in ends, memory_proportion=0.15)
+        for at, op in enumerate(program.operators)
+    )
+    state = {name: size // 2 for name, size in program.state.items()}
+    program = replace(program, operators=operators, rule="lars_momentum", state=state)
+    return program.with_settings(
+        recomputation="Pipeline", pipelined=True, state_on_chip=True, state_sharded=False
+    )
+
+
 def resnet_inference() -> Program:
     """ResNet-50 for one image in float, as the sample of Paddle-Inference-Demo runs it."""
     main, startup = paddle.static.Program(), paddle.static.Program()

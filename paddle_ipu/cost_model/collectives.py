@@ -76,7 +76,7 @@ def sum_cycles(
 
 def step_cycles(processor: Processor) -> float:
     """Cycles of an exchange between IPUs, however few its bytes are, and of adding what came."""
-    return 2.0 * processor.sync_cycles + processor.call_cycles
+    return 2.0 * processor.global_sync_cycles + processor.call_cycles
 
 
 def _ways(replicas: int) -> Iterable[tuple[int, int, float]]:

@@ -108,7 +108,7 @@ def predict_cycles(
     copied = _copied_bytes(program)
     copies = copy_cycles(copied, processor)
     if copied:
-        copies += 2.0 * processor.sync_cycles
+        copies += 2.0 * processor.global_sync_cycles
     micro_batches = settings.accumulation if settings.training else 1
     pipelined = settings.pipelined and len(stages) > 1
     if pipelined:
@@ -274,6 +274,7 @@ class PipelinePart:
         number: pipeline cycles after the micro-batch's first in which it does this.
         kind: ``forward``, with what it waits for the host, or ``backward``, with what is computed
             again.
+        stream: of its cycles, those in which it waits for the host, and the other IPUs with it.
     """
 
     number: int
@@ -281,6 +282,7 @@ class PipelinePart:
     stage: int
     kind: str
     cycles: float
+    stream: float = 0.0
 
 
 def pipeline_parts(stages: list[StageCycles], training: bool) -> list[PipelinePart]:
@@ -289,12 +291,24 @@ def pipeline_parts(stages: list[StageCycles], training: bool) -> list[PipelinePa
     parts = []
     for number, stage in enumerate(stages):
         forward = stage.forward.cycles + stage.stream
-        parts.append(PipelinePart(number, stage.ipu, stage.stage, "forward", forward))
+        parts.append(PipelinePart(number, stage.ipu, stage.stage, "forward", forward, stage.stream))
         if training:
             backward = stage.backward.cycles + stage.recompute.cycles
             at = 2 * last - number
             parts.append(PipelinePart(at, stage.ipu, stage.stage, "backward", backward))
     return parts
+
+
+def waited_cycles(active: Sequence[PipelinePart], ipu: int) -> float:
+    """Cycles of a pipeline cycle in which an IPU waits for the streams of the others.
+
+    Paddle's devices have PopART's default sync pattern, ``Full``: an exchange between the host and
+    one IPU is one of all. Streams come before what the stages compute.
+
+    Args:
+        active: the parts of all IPUs in this pipeline cycle.
+    """
+    return sum(part.stream for part in active if part.ipu != ipu)
 
 
 def micro_batches_in_flow(program: Program) -> int:
@@ -314,10 +328,10 @@ def _pipeline(
     total = 1 + max(part.number for part in parts)
 
     def cycle(at: int) -> float:
-        time: dict[int, float] = {}
-        for part in parts:
-            if 0 <= at - part.number < micro_batches:
-                time[part.ipu] = time.get(part.ipu, 0.0) + part.cycles
+        active = [part for part in parts if 0 <= at - part.number < micro_batches]
+        time = {part.ipu: waited_cycles(active, part.ipu) for part in active}
+        for part in active:
+            time[part.ipu] += part.cycles
         return max(time.values(), default=0.0) + copies
 
     ramp = min(total - 1, micro_batches)

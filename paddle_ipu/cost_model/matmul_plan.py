@@ -10,6 +10,8 @@ partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and co
     arrange   (left + right) / copy rate                         into the order the AMP unit reads,
                                                                  but for weights, which lie in it
     reduce    partial sums received / rate + added / reduce rate where k is cut
+    turn      of all tiles / those used: operands and result that lie the other way round, or whose
+              sizes the AMP unit has to be padded for (:func:`_turned`)
 
 An operand comes whole over the exchange: it lies on the tiles as what made it left it, and that is
 why a view (heads split or merged, a transpose) costs nothing before. A weight is spread over the
@@ -46,6 +48,10 @@ SLIDING_LOAD_CYCLES = {1: 97.0, 2: 109.0, 4: 34.0}
 SLIDING_SUPERVISOR_CYCLES = 26.0
 SLIDING_WORKER_CYCLES = 19.0
 SLIDING_LINE_CYCLES = 10.0
+# Of a tensor brought into another order: once, and by the size of its pieces, a byte (the
+# regression in poplibs' ConvModel.cpp).
+TURN_CYCLES = 587.0
+TURN_BYTE_CYCLES = {8: 0.4404, 4: 3.125, 2: 5.1484, 1: 5.1484}
 
 _SERIAL = (1, 2, 4, 8, 16, 32, 64, 128)
 _CUTS = np.array(
@@ -92,6 +98,11 @@ class Product:
         combined: groups that are computed as one, to fill the AMP unit: all their products but
             their own are with zeros.
         sliding: how they are computed without those zeros; None where they cannot be.
+        turned: operands that lie the other way round, ``left`` and ``right``: weights backward, and
+            for their gradient what is summed over positions.
+        piece: of what is summed, elements that lie side by side in turned operands; 0 where they
+            all do.
+        convolution: it is one, and its AMP unit loads filters; a matrix product's loads rows.
     """
 
     groups: int
@@ -105,6 +116,9 @@ class Product:
     line: int = 0
     combined: int = 1
     sliding: Sliding | None = None
+    turned: frozenset[str] = frozenset()
+    piece: int = 0
+    convolution: bool = False
 
     @property
     def flops(self) -> float:
@@ -114,7 +128,13 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chosen cut, with its cycles and the bytes a tile needs for it meanwhile."""
+    """The chosen cut, with its cycles and the bytes a tile needs for it meanwhile.
+
+    Attributes:
+        sets: compute sets: operands arranged, the product, its partial sums added or written in
+            half.
+        exchanges: of them, those that wait for an exchange.
+    """
 
     parts: tuple[int, int, int, int]
     serial: int
@@ -122,6 +142,7 @@ class Plan:
     exchange: float
     reduce: float
     sets: int
+    exchanges: int
     temporary: float
     fits: bool
 
@@ -234,7 +255,9 @@ def _search(
     crossing = partials * (1 - 1 / pk)
     reduced = np.where(pk > 1, crossing / rate + partials / processor.reduce_bytes, 0.0)
     temporary = left + right + partials * np.where(pk > 1, 2, 1)
-    total = serial * (compute + exchange + reduced)
+    # Once, before what follows one after another.
+    turned = np.zeros(()) if sliding else _turned(product, rate, swapped, pg * pm * pk * pn)
+    total = serial * (compute + exchange + reduced) + turned
     good = allowed & (temporary <= limit)
     fits = bool(good.any())
     score = np.where(good, total, np.inf) if fits else np.where(allowed, temporary, np.inf)
@@ -244,16 +267,53 @@ def _search(
         return float(np.broadcast_to(values, score.shape)[at])
 
     cut = tuple(int(here(p)) for p in (pg, pm, pk, pn))
+    adds = here(pk) > 1
+    sets = (1 if product.kept else 2) + 1 + (adds or product.partial > product.item)
     return Plan(
         parts=cut,  # type: ignore[arg-type]
         serial=serial,
-        compute=serial * here(compute),
-        exchange=serial * here(exchange),
+        compute=serial * (here(compute) + (sets - 1) * processor.call_cycles),
+        exchange=serial * here(exchange) + here(turned),
         reduce=serial * here(reduced),
-        sets=serial * (2 if here(pk) > 1 else 1),
+        sets=serial * sets,
+        exchanges=serial * (1 + adds),
         temporary=here(temporary),
         fits=fits,
     )
+
+
+def _turned(product: Product, rate: float, swapped: bool, tiles: Array) -> Array:
+    """Cycles of operands and result that are brought into another order before or after.
+
+    poplibs' planner (``addTransformCycleEstimate``) does so with what lies the other way round,
+    with both operands where what is summed is no multiple of the AMP unit's depth, and with the
+    loaded operand and the result where its width has to be filled up; with all three where a
+    matrix product loads columns, or a convolution rows. What is kept as weights lies well.
+
+    Args:
+        tiles: that are used.
+    """
+    depth = 16 if product.item <= 2 else 8
+    m, k, n = product.m, product.k, product.n
+    width = m if swapped else n
+    turned = set(product.turned)
+    if k % depth or product.combined > 1:
+        turned |= {"left", "right"}
+    if width % AMP_WIDTH or product.combined > 1:
+        turned |= {"left" if swapped else "right", "result"}
+    if swapped == product.convolution:
+        # The gradient of filters is wanted as it comes out then.
+        turned |= {"left", "right"} if "left" in product.turned else {"left", "right", "result"}
+    if product.kept:
+        turned.discard("right")
+    elements = {"left": m * k * product.left_share, "right": k * n, "result": m * n}
+    cycles = np.zeros(())
+    for name in sorted(turned):
+        line = product.item * (width if name == "result" else product.piece or k)
+        byte = next(by for piece, by in TURN_BYTE_CYCLES.items() if line % piece == 0)
+        size = product.groups * elements[name] * product.item / tiles
+        cycles = cycles + TURN_CYCLES + size * (byte + 1 / rate)
+    return cycles
 
 
 def amp_cycles(

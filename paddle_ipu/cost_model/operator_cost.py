@@ -6,6 +6,7 @@ With E elements of the output on the fullest tile, V of them a vector, B bytes a
     norm     6 passes forward, of a batch 4, and 14 backward (poplibs' normalisations)
     softmax  4 passes and exp forward, 4 backward (popnn's softmax); as in norms of rows, passes
              with one value a row take more (:meth:`PartCosts.by_rows`)
+             of both, each pass is a compute set, and of sums two with an exchange between
     reduce   one pass over the input; backward broadcasts
     move     E x B / rate received, and copied into place
     gather   every tile looks at every index; rows are exchanged
@@ -148,8 +149,13 @@ def _map(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost
 
 
 def _random(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
-    """Backward of a dropout draws the same mask again."""
+    """Backward of a dropout draws the same mask again.
+
+    Each sets the tiles' seeds before, from one that is sent to all, and restores them
+    (``maybeSaveHwSeedsAndSetSeeds`` of poplibs' poprand).
+    """
     forward, _ = _map(pricing, operator, rule)
+    forward = forward + pricing.calls(3) + pricing.syncs(1)
     return forward, forward
 
 
@@ -177,33 +183,38 @@ def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
     A batch is scaled and shifted by one product and one sum, of a channel each. Backward is the
     same for both: subtract, scale; of each gradient a product and two sums; scale, copy, product,
     two sums, scale.
+
+    Compute sets beside those passes: sums are finished in a second one, and of rows or channels
+    deviations are inverted (and a batch's turned into factors, and into running statistics). An
+    exchange brings what sums are finished with, and the values of rows or channels to each pass.
     """
     x = operator.outputs[0]
-    sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     passes, by_rows = pricing.constants.norm_forward, (2.0, 5.0)
+    sets, exchanges = (7, 15), (5, 8)
     if operator.op_type == "BatchNormalization":
         is_known = len(operator.outputs) < 5
         passes, by_rows = passes / 6.0 * (2.0 if is_known else 4.0), (0.0, 0.0)
-    forward = pricing.map(x.elements, x.item, passes * _cycles(rule, x), sets=4)
-    backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=6)
+        sets, exchanges = (5 if is_known else 10, 16), (2 if is_known else 3, 8)
+    forward = pricing.map(x.elements, x.item, passes * _cycles(rule, x), sets=sets[0])
+    backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=sets[1])
     forward, backward = (
-        cost + pricing.by_rows(x.elements, x.item, rows)
-        for cost, rows in zip((forward, backward), by_rows, strict=True)
+        cost + pricing.by_rows(x.elements, x.item, rows) + pricing.syncs(count)
+        for cost, rows, count in zip((forward, backward), by_rows, exchanges, strict=True)
     )
-    return forward + sync, backward + sync * 2.0
+    return forward, backward
 
 
 def _softmax(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     """Maximum, subtract (by rows), exp, sum, scale (by rows); multiply, sum, multiply (by rows),
     subtract."""
     x = operator.outputs[0]
-    sync = Cost(sync=2.0 * pricing.processor.sync_cycles)
     passes = pricing.constants.softmax_forward + _cycles(rule, x)
-    forward = pricing.map(x.elements, x.item, passes, sets=4)
-    forward = forward + pricing.by_rows(x.elements, x.item, 2.0)
-    backward = pricing.map(x.elements, x.item, pricing.constants.softmax_backward, sets=3)
-    backward = backward + pricing.by_rows(x.elements, x.item, 1.0)
-    return forward + sync, backward + sync
+    # Sums are float: of half the reciprocals are cast.
+    forward = pricing.map(x.elements, x.item, passes, sets=9 if x.item <= 2 else 8)
+    forward = forward + pricing.by_rows(x.elements, x.item, 2.0) + pricing.syncs(4)
+    backward = pricing.map(x.elements, x.item, pricing.constants.softmax_backward, sets=5)
+    backward = backward + pricing.by_rows(x.elements, x.item, 1.0) + pricing.syncs(2)
+    return forward, backward
 
 
 def _pool(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
@@ -260,9 +271,11 @@ def _backward_products(
     cost = NOTHING
     left, right = operator.read[0], operator.read[1]
     if left.has_gradient:
-        cost = cost + pricing.product(Product(g, m, n, k, item, partial, left_share), operator)
+        data = Product(g, m, n, k, item, partial, left_share, turned=frozenset({"right"}))
+        cost = cost + pricing.product(data, operator)
     if right.has_gradient:
-        cost = cost + pricing.product(Product(g, k, m, n, item, partial, left_share), operator)
+        weights = Product(g, k, m, n, item, partial, left_share, turned=frozenset({"right"}))
+        cost = cost + pricing.product(weights, operator)
     if len(operator.read) > 2:
         cost = cost + _sum(pricing, operator.outputs[0])
     return cost
@@ -349,14 +362,22 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
 
     def product(m: int, k: int, n: int, share: float, line: int = 0) -> Product:
         line = line if window > 1 else 0
-        return Product(group, m, k, n, item, partial, share, line=line, combined=together)
+        return Product(
+            group, m, k, n, item, partial, share, line=line, combined=together, convolution=True
+        )
 
     down = product(rows, window * inputs, outputs, share, small.dims[-1])
     up = product(large_rows, taken * outputs, inputs, 1.0 / taken, large.dims[-1])
     down, up = (replace(one, sliding=way) for one, way in zip((down, up), sliding, strict=True))
     forward, data = (up, down) if transposed else (down, up)
     forward = replace(forward, kept=w.role == "weight")
-    weights = product(window * inputs, rows, outputs, share)
+    data = replace(data, turned=frozenset({"right"}))
+    # Positions of a row of the image become what is summed, anew for each of a window's columns
+    # (poplibs' ``expandDims``).
+    columns = w.dims[-1] if window > 1 else 1
+    stride = (operator.attributes.get("strides") or [1])[-1]
+    weights = product(window * inputs, rows, outputs, min(1.0, stride / columns))
+    weights = replace(weights, turned=frozenset({"left", "right"}), piece=small.dims[-1])
     backward = [data, weights] if x.has_gradient else [weights]
     return forward, backward
 

@@ -98,6 +98,14 @@ class PartCosts:
         pieces = ceil(self._tile_elements(elements) / ROW_PIECE)
         return Cost(compute=pieces * passes * ROW_PIECE_CYCLES)
 
+    def syncs(self, exchanges: int) -> Cost:
+        """Syncs before exchanges of a few bytes, as of a value for each row."""
+        return Cost(sync=float(exchanges * self.processor.sync_cycles))
+
+    def calls(self, sets: int) -> Cost:
+        """Compute sets with next to nothing to do."""
+        return Cost(compute=float(sets * self.processor.call_cycles), sets=sets)
+
     def move(self, size: float, copied: bool = True) -> Cost:
         """`size` bytes, evenly on the tiles, received by them over the exchange."""
         tile = size / self.processor.tiles
@@ -119,7 +127,7 @@ class PartCosts:
             operator.serial,
             self.constants.exchange_efficiency,
         )
-        sync = plan.sets * self.processor.sync_cycles
+        sync = plan.exchanges * self.processor.sync_cycles
         size = (
             product.groups
             * product.item

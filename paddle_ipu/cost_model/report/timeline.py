@@ -12,6 +12,7 @@ from paddle_ipu.cost_model.cycles import (
     StageCycles,
     micro_batches_in_flow,
     pipeline_parts,
+    waited_cycles,
 )
 from paddle_ipu.cost_model.prediction import Prediction
 from paddle_ipu.cost_model.program import Program
@@ -160,11 +161,12 @@ def _pipelined(
 
 def _works(parts: list[PipelinePart], at: int, micro_batches: int, start: float) -> Iterator[Work]:
     """What is done in pipeline cycle `at`; an IPU's stages run one after another."""
-    ends: dict[int, float] = {}
-    for part in parts:
+    active = [part for part in parts if 0 <= at - part.number < micro_batches]
+    ends = {part.ipu: start + waited_cycles(active, part.ipu) for part in active}
+    for part in active:
         micro_batch = at - part.number
-        if 0 <= micro_batch < micro_batches and part.cycles:
-            begin = ends.get(part.ipu, start)
+        if part.cycles:
+            begin = ends[part.ipu]
             yield Work(part.ipu, part.stage, part.kind, micro_batch, begin, part.cycles)
             ends[part.ipu] = begin + part.cycles
 

@@ -20,7 +20,7 @@ from tests.unit.cost_model.programs import chain
 
 POD64, POD256 = MACHINES["POD64"], MACHINES["POD256"]
 CLOCK = POD64.processor.clock
-STEP = 2 * POD64.processor.sync_cycles + POD64.processor.call_cycles
+STEP = 2 * POD64.processor.global_sync_cycles + POD64.processor.call_cycles
 HOP = CONSTANTS.hop_seconds * CLOCK
 ONE_WAY = POD64.processor.link_bandwidth * POD64.processor.link_efficiency / CLOCK
 """Bytes a cycle of a rail in one direction."""

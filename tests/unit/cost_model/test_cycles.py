@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -41,10 +42,10 @@ def test_the_amp_units_cycles_by_hand() -> None:
 
 
 def test_two_tiles_on_a_bus_receive_the_same_rows_at_once() -> None:
-    plan = plan_product(Product(1, 1024, 8, 1024, 2, 2, kept=True), GC200, 0.6)
+    plan = plan_product(Product(1, 1024, 16, 1024, 2, 2, kept=True), GC200, 0.6)
     _, rows, _, columns = plan.parts
     assert rows % 2 == 0
-    left, right = -(-1024 // rows) * 8 * 2, 8 * -(-1024 // columns) * 2
+    left, right = -(-1024 // rows) * 16 * 2, 16 * -(-1024 // columns) * 2
     rate = 4 * CONSTANTS.exchange_efficiency
     # The left operand is loaded into the AMP unit, the right one streams past it; as an activation
     # the left one lies on other tiles.
@@ -56,10 +57,49 @@ def test_a_product_on_one_tile_exchanges_nothing() -> None:
     tile = replace(GC200, tiles=1)
     plan = plan_product(Product(1, 96, 32, 16, 2, 2), tile, 0.6)
     assert plan.parts == (1, 1, 1, 1)
-    assert plan.compute == amp_cycles(96, 32, 16, 2, tile)
+    # Two compute sets arrange the operands.
+    assert plan.compute == amp_cycles(96, 32, 16, 2, tile, swapped=True) + 2 * 288
+    assert (plan.sets, plan.exchanges) == (3, 1)
     # Both operands are put in order at 8 bytes a cycle, and nothing is reduced.
     assert plan.exchange == (96 * 32 + 32 * 16) * 2 / 8
     assert (plan.reduce, plan.temporary) == (0.0, (96 * 32 + 32 * 16 + 96 * 16) * 2)
+
+
+LEFT, RIGHT, RESULT = "left", "right", "result"
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "of", "turned"),
+    [
+        # Multiples of 16: rows are loaded as they lie; columns, or a filter's rows, never cheaper.
+        (32, 64, 48, {}, {}),
+        (32, 64, 48, {"turned": frozenset({RIGHT})}, {RIGHT: 0.4404}),
+        # What is summed has to be filled up to a multiple of 16, in pieces of 8, 4 or 2 bytes.
+        (32, 60, 48, {}, {LEFT: 0.4404, RIGHT: 0.4404}),
+        (32, 58, 48, {}, {LEFT: 3.125, RIGHT: 3.125}),
+        (32, 57, 48, {}, {LEFT: 5.1484, RIGHT: 5.1484}),
+        (32, 57, 48, {"kept": True}, {LEFT: 5.1484}),
+        # Rows that have to be: the result's pieces are of columns of so many rows. Where these are
+        # odd, it is cheaper to load columns, for which all three are turned.
+        (36, 64, 48, {}, {LEFT: 0.4404, RESULT: 0.4404}),
+        (33, 64, 48, {}, {LEFT: 0.4404, RIGHT: 0.4404, RESULT: 0.4404}),
+        (33, 64, 45, {}, {LEFT: 0.4404, RESULT: 5.1484}),
+        # A convolution loads its filters: the number of rows does not matter, that of filters does.
+        (33, 64, 48, {"convolution": True}, {}),
+        (33, 64, 36, {"convolution": True}, {RIGHT: 0.4404, RESULT: 0.4404}),
+    ],
+)
+def test_what_lies_the_other_way_round_is_turned_at_poplibs_rates(
+    m: int, k: int, n: int, of: dict[str, Any], turned: dict[str, float]
+) -> None:
+    tile = replace(GC200, tiles=1)
+    product = Product(1, m, k, n, 2, 2, **of)
+    plan = plan_product(product, tile, 0.6)
+    sizes = {LEFT: m * k * 2, RIGHT: k * n * 2, RESULT: m * n * 2}
+    arranged = (sizes[LEFT] + (0 if product.kept else sizes[RIGHT])) / 8
+    rate = 4 * CONSTANTS.exchange_efficiency
+    expected = arranged + sum(587 + sizes[name] * (by + 1 / rate) for name, by in turned.items())
+    assert plan.exchange == pytest.approx(expected)
 
 
 def test_less_memory_makes_a_product_serial_and_keeps_it_within() -> None:
@@ -91,10 +131,10 @@ def test_a_map_of_half_by_hand() -> None:
     pricing = Pricing(GC200)
     # 8 elements a tile are two vectors; tanh takes 4 cycles each.
     cost = pricing.map(8 * 1472, 2, 4.0)
-    assert cost.compute == pytest.approx(2 * 4 * 1.4 + 288)
+    assert cost.compute == pytest.approx(2 * 4 * CONSTANTS.vertex_overhead + 288)
     moved = pricing.move(1472 * 100.0)
     assert moved.exchange == pytest.approx(100 / (4 * CONSTANTS.exchange_efficiency))
-    assert moved.sync == 600
+    assert moved.sync == 190
 
 
 def test_an_operator_without_a_row_is_named_and_priced_by_its_bytes() -> None:
@@ -137,16 +177,19 @@ def test_a_two_stage_pipelines_length_in_closed_form() -> None:
     assert found.phases["steady"] == pytest.approx((16 - 2) * steady)
     first, second = found.stages
     copies = found.copies
-    forward = first.forward.cycles + first.stream
-    middle = second.forward.cycles + second.backward.cycles + second.stream
+    forward = first.forward.cycles
+    middle = second.forward.cycles + second.backward.cycles
     backward = first.backward.cycles
+    # All IPUs wait for the host's exchange with any of them.
+    assert first.stream > 0 and second.stream > 0
+    both = first.stream + second.stream + copies
     assert found.phases["fill"] == pytest.approx(
-        forward + copies + max(forward, middle) + copies, rel=1e-9
+        first.stream + forward + copies + max(forward, middle) + both, rel=1e-9
     )
     assert found.phases["drain"] == pytest.approx(
-        max(middle, backward) + copies + backward + copies, rel=1e-9
+        max(middle, backward) + second.stream + copies + backward + copies, rel=1e-9
     )
-    assert steady == pytest.approx(max(forward + backward, middle) + copies)
+    assert steady == pytest.approx(max(forward + backward, middle) + both)
 
 
 def test_the_bubble_shrinks_with_accumulation() -> None:

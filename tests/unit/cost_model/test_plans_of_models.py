@@ -173,11 +173,11 @@ def test_a_refusal_names_what_fills_the_ipu_and_what_helps(
     assert main([*words, "--sequence", "64", "--rows", "1", "--model", "gpt2-large"]) == 1
     *_, closest, layers, helps = capsys.readouterr().out.splitlines()
     assert re.fullmatch(
-        r"the closest lacks [\d.]+ [GM]B on IPU \d, which holds weights [\d.]+ MB, accumulators "
-        r"[\d.]+ MB, [a-z ]+ [\d.]+ MB",
-        closest,
+        r"the closest lacks [\d.]+ [GM]B on IPU \d, which holds(,? [a-z ]+ [\d.]+ MB){3}", closest
     )
-    assert re.match(r"its layers: decoder\.\*\.feed_forward\S* [\d.]+ MB, decoder\.", layers)
+    assert " weights " in closest and " accumulators " in closest
+    assert layers.startswith("its layers: ")
+    assert re.search(r" decoder\.\*\.feed_forward\S* [\d.]+ MB", layers)
     assert helps == "take a machine with more IPUs, or a smaller model"
     # Two rows of 1,024 tokens are as few as are tried.
     assert main([*words, "--rows", "8", "--model", "gpt2-medium"]) == 1

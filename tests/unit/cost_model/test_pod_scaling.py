@@ -69,7 +69,7 @@ def test_gradients_take_what_the_links_need_and_no_longer_than_a_ring_for_each(
         within = point.replicas // domains
         rate = ring_rate(processor, network.ipus)
         least = 2 * (within - 1) / within * size / rate
-        step = (2 * processor.sync_cycles + processor.call_cycles) / processor.clock
+        step = (2 * processor.global_sync_cycles + processor.call_cycles) / processor.clock
         step += max(1, network.ipus // 2) * CONSTANTS.hop_seconds
         rings = least + count * 2 * (within - 1) * step
         taken = point.gradients - point.gateways
