@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import ceil
 
 from paddle_ipu.cost_model.advice import declared_so, in_half, is_float
+from paddle_ipu.cost_model.cycles import predict_cycles
+from paddle_ipu.cost_model.matmul_plan import AMP_WIDTH
 from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import Prediction, predict
@@ -56,6 +60,7 @@ def speed_insights(prediction: Prediction, pricing: Pricing | None = None) -> li
         throughput, fits = after.cycles.throughput, after.memory.fits
         latency = after.cycles.latency
         insights.append(Insight(change, option, throughput, gain, more, fits, latency=latency))
+    insights += _padding(prediction, pricing)
     if program.settings.pipelined:
         insights += _balance(prediction)
     return sorted(insights, key=lambda insight: (not insight.fits, -insight.gain))
@@ -83,6 +88,44 @@ def _balance(prediction: Prediction) -> Iterator[Insight]:
         "",
         cycles.throughput * (1 + gain),
         gain,
+        0,
+        prediction.memory.fits,
+        bound=True,
+    )
+
+
+def _padding(prediction: Prediction, pricing: Pricing) -> Iterator[Insight]:
+    """What lengths cost that the AMP unit has to be filled up for."""
+    program, machine = prediction.program, prediction.machine
+    lengths = Counter(
+        length
+        for operator in program.operators
+        if operator.cost is not None and operator.cost.kind == "matmul"
+        for tensor in operator.read[:2]
+        for length in tensor.dims[-2:]
+        if length > AMP_WIDTH and length % AMP_WIDTH
+    )
+    before = prediction.cycles.throughput
+    if not lengths or not before:
+        return
+    padded = Pricing(machine.processor, pricing.constants, padded=True)
+    after = predict_cycles(program, machine, padded, livenesses(program)).throughput
+    if after < (1.0 + _WORTH) * before:
+        return
+    # Of batches of rows, the rows.
+    alone = [
+        length
+        for length, _ in lengths.most_common()
+        if not any(length % other == 0 for other in lengths if other != length)
+    ]
+    length, *others = alone[:3]
+    likewise = f" (likewise {', '.join(map(str, others))})" if others else ""
+    yield Insight(
+        f"pad what matrix products read to lengths that are multiples of {AMP_WIDTH}, as "
+        f"{ceil(length / AMP_WIDTH) * AMP_WIDTH} in place of {length}{likewise}",
+        "",
+        after,
+        after / before - 1.0,
         0,
         prediction.memory.fits,
         bound=True,

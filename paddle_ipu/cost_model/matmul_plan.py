@@ -24,7 +24,7 @@ another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -124,6 +124,14 @@ class Product:
     def flops(self) -> float:
         """Floating-point operations, those with zeros left out."""
         return 2.0 * self.groups * self.m * self.k * self.n / self.combined
+
+    def padded(self) -> Product:
+        """The same with lengths of at least :data:`AMP_WIDTH` filled up to multiples of it."""
+        m, k, n = (
+            _ceil(size, AMP_WIDTH) * AMP_WIDTH if size > AMP_WIDTH else size
+            for size in (self.m, self.k, self.n)
+        )
+        return self if self.convolution else replace(self, m=m, k=k, n=n)
 
 
 @dataclass(frozen=True, slots=True)

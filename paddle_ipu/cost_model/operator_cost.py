@@ -42,8 +42,10 @@ class OperatorCost:
 class Pricing(PartCosts):
     """Prices operators on a processor; equal operators are priced once."""
 
-    def __init__(self, processor: Processor, constants: Constants = CONSTANTS) -> None:
-        super().__init__(processor, constants)
+    def __init__(
+        self, processor: Processor, constants: Constants = CONSTANTS, *, padded: bool = False
+    ) -> None:
+        super().__init__(processor, constants, padded=padded)
         self._known: dict[tuple[object, ...], OperatorCost] = {}
         self._placed: dict[tuple[object, ...], tuple[Operator, OperatorCost]] = {}
 

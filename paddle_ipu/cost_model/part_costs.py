@@ -73,11 +73,15 @@ class PartCosts:
 
     Args:
         constants: others than those of all predictions, to see what depends on them.
+        padded: as if the program padded its matrix products (:meth:`Product.padded`).
     """
 
-    def __init__(self, processor: Processor, constants: Constants = CONSTANTS) -> None:
+    def __init__(
+        self, processor: Processor, constants: Constants = CONSTANTS, *, padded: bool = False
+    ) -> None:
         self.processor = processor
         self.constants = constants
+        self.padded = padded
 
     def _tile_elements(self, elements: int) -> int:
         return ceil(elements / self.processor.tiles)
@@ -121,7 +125,7 @@ class PartCosts:
     def product(self, product: Product, operator: Operator) -> Cost:
         """A matrix product with the best plan."""
         plan = plan_product(
-            product,
+            product.padded() if self.padded else product,
             self.processor,
             operator.memory_proportion,
             operator.serial,

@@ -10,6 +10,7 @@ import pytest
 
 from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.gathered_gradients import gathered_gradients
+from paddle_ipu.cost_model.insights import speed_insights
 from paddle_ipu.cost_model.liveness import stage_operators
 from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
 from paddle_ipu.cost_model.matmul_plan import Product, plan_product
@@ -191,6 +192,21 @@ def test_a_longer_sequence_of_as_many_words_is_slower() -> None:
         for sequence in (64, 128, 256, 512)
     ]
     assert rates == sorted(rates, reverse=True)
+
+
+def test_lengths_to_pad_are_named_with_what_that_gains_at_most() -> None:
+    odd, even = (predict(attention(sequence, rows=16), POD4) for sequence in (197, 208))
+    (found,) = [i for i in speed_insights(odd) if i.change.startswith("pad what")]
+    # 3,152 rows of 16 x 197 are 197 each.
+    assert found.change == (
+        "pad what matrix products read to lengths that are multiples of 16, as 208 in place of 197"
+    )
+    assert (found.option, found.bound) == ("", True)
+    # Padded it computes and moves more elsewhere, too.
+    padded = even.cycles.throughput
+    assert odd.cycles.throughput < padded <= found.throughput
+    assert found.gain == pytest.approx(found.throughput / odd.cycles.throughput - 1)
+    assert not [i for i in speed_insights(even) if i.change.startswith("pad what")]
 
 
 def test_gradients_of_products_are_moved_to_what_reads_them_with_its_result() -> None:
