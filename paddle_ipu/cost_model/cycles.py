@@ -139,7 +139,10 @@ def predict_cycles(
     latency = 0.0 if settings.training else host + through / processor.clock
     flops = sum(stage.forward.flops + stage.backward.flops for stage in stages)
     peak = processor.half_flops / processor.clock * ipus
-    time = {ipu: sum(s.cycles for s in stages if s.ipu == ipu) for ipu in {s.ipu for s in stages}}
+    # All IPUs wait for the streams of each.
+    time = {s.ipu: 0.0 for s in stages}
+    for stage in stages:
+        time[stage.ipu] += stage.cycles - stage.stream
     slowest = max(time, key=lambda ipu: time[ipu], default=0)
     critical = max(
         (s for s in stages if s.ipu == slowest), key=lambda s: s.cycles, default=StageCycles(0, 0)

@@ -70,7 +70,7 @@ def _balance(prediction: Prediction) -> Iterator[Insight]:
     cycles = prediction.cycles
     work: dict[int, float] = {}
     for stage in cycles.stages:
-        work[stage.ipu] = work.get(stage.ipu, 0.0) + stage.cycles
+        work[stage.ipu] = work.get(stage.ipu, 0.0) + stage.cycles - stage.stream
     if len(work) < 2:
         return
     most, mean = max(work.values()), sum(work.values()) / len(work)
@@ -78,7 +78,7 @@ def _balance(prediction: Prediction) -> Iterator[Insight]:
     if most < _UNEVEN * mean or not flow:
         return
     slowest = max(work, key=lambda ipu: work[ipu])
-    saved = flow * (most - mean) / (most + cycles.copies)
+    saved = flow * (most - mean) / cycles.steady
     # The host's part of a run stays.
     run = cycles.per_update * cycles.seconds / (cycles.seconds - cycles.host)
     gain = run / (run - saved) - 1

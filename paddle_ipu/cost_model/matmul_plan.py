@@ -11,7 +11,7 @@ partial sums are exchanged and added. Cycles of one part (gm, gk, gn rows and co
                                                                  but for weights, which lie in it
     reduce    partial sums received / rate + added / reduce rate where k is cut
     turn      of all tiles / those used: operands and result that lie the other way round, or whose
-              sizes the AMP unit has to be padded for (:func:`_turned`)
+              sizes the AMP unit has to be padded for (:func:`turned_tensors`)
 
 An operand comes whole over the exchange: it lies on the tiles as what made it left it, and that is
 why a view (heads split or merged, a transpose) costs nothing before. A weight is spread over the
@@ -48,8 +48,9 @@ SLIDING_LOAD_CYCLES = {1: 97.0, 2: 109.0, 4: 34.0}
 SLIDING_SUPERVISOR_CYCLES = 26.0
 SLIDING_WORKER_CYCLES = 19.0
 SLIDING_LINE_CYCLES = 10.0
-# Of a tensor brought into another order: once, and by the size of its pieces, a byte (the
-# regression in poplibs' ConvModel.cpp).
+# Of a tensor brought into another order: once, and a byte, by the size of its pieces (a regression
+# in poplibs' ConvModel.cpp, which its planner uses where it is asked to). That pieces are the
+# largest of these sizes that a row is a multiple of is assumed: the planner fills up rows first.
 TURN_CYCLES = 587.0
 TURN_BYTE_CYCLES = {8: 0.4404, 4: 3.125, 2: 5.1484, 1: 5.1484}
 
@@ -139,8 +140,8 @@ class Plan:
     """The chosen cut, with its cycles and the bytes a tile needs for it meanwhile.
 
     Attributes:
-        sets: compute sets: operands arranged, the product, its partial sums added or written in
-            half.
+        sets: compute sets: operands arranged or turned, the product, its partial sums added or
+            written in half, a result turned.
         exchanges: of them, those that wait for an exchange.
     """
 
@@ -171,6 +172,7 @@ def plan_product(
     proportion: float,
     least: int = 1,
     efficiency: float = CONSTANTS.exchange_efficiency,
+    turning: float = CONSTANTS.turning,
 ) -> Plan:
     """The plan of fewest cycles within the memory; where none fits, the one of least memory.
 
@@ -178,21 +180,31 @@ def plan_product(
         proportion: share of a tile's memory for the plan's temporaries.
         least: the program's own serialisation.
         efficiency: share of the exchange's bandwidth that operands get.
+        turning: cycles of turned bytes, over those of :data:`TURN_BYTE_CYCLES`.
     """
     limit, rate = proportion * processor.tile_memory, processor.exchange_bytes * efficiency
     smallest: Plan | None = None
     for serial in _SERIAL:
         if serial < least or serial >= 2 * max(product.m, product.n) * least:
             continue
-        best = _best(product, processor, rate, limit, serial)
+        best = _best(product, processor, rate, limit, serial, turning)
         if best.fits:
             return best
         if smallest is None or best.temporary < smallest.temporary:
             smallest = best
-    return smallest if smallest is not None else _best(product, processor, rate, limit, least)
+    return (
+        smallest if smallest is not None else _best(product, processor, rate, limit, least, turning)
+    )
 
 
-def _best(product: Product, processor: Processor, rate: float, limit: float, serial: int) -> Plan:
+def _best(
+    product: Product,
+    processor: Processor,
+    rate: float,
+    limit: float,
+    serial: int,
+    turning: float,
+) -> Plan:
     """The best plan of a product computed in `serial` parts, along its longer free side."""
     m, n = product.m, product.n
     if n >= m:
@@ -200,11 +212,12 @@ def _best(product: Product, processor: Processor, rate: float, limit: float, ser
     else:
         m = _ceil(m, serial)
     plans = [
-        _search(product, processor, rate, limit, serial, m, n, swapped) for swapped in (False, True)
+        _search(product, processor, rate, limit, serial, m, n, turning, swapped)
+        for swapped in (False, True)
     ]
     if product.sliding is not None and n == product.n:
         plans.append(
-            _search(product, processor, rate, limit, serial, m, n, sliding=product.sliding)
+            _search(product, processor, rate, limit, serial, m, n, turning, sliding=product.sliding)
         )
     return min(
         plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
@@ -219,6 +232,7 @@ def _search(
     serial: int,
     m: int,
     n: int,
+    turning: float,
     swapped: bool = False,
     sliding: Sliding | None = None,
 ) -> Plan:
@@ -257,15 +271,23 @@ def _search(
     # Nor has a tile its own part of an activation, but by chance or where it is the only one.
     if tiles > 1:
         received += (left / pn + (0.0 if product.kept else right / pm)) / rate
-    arranged = (left if product.kept else left + right) / processor.copy_bytes
+    # What is turned is brought into this order at once.
+    names = frozenset() if sliding else turned_tensors(product, swapped)
+    arranges = "left" not in names, not product.kept and "right" not in names
+    arranged = (left * arranges[0] + right * arranges[1]) / processor.copy_bytes
+    finished = product.partial > product.item
     partials = gg * gm * gn * product.partial
     exchange = received + arranged
     crossing = partials * (1 - 1 / pk)
     reduced = np.where(pk > 1, crossing / rate + partials / processor.reduce_bytes, 0.0)
     temporary = left + right + partials * np.where(pk > 1, 2, 1)
     # Once, before what follows one after another.
-    turned = np.zeros(()) if sliding else _turned(product, rate, swapped, pg * pm * pk * pn)
-    total = serial * (compute + exchange + reduced) + turned
+    turned = np.zeros(())
+    for name in sorted(names):
+        turned = turned + _turned(product, name, swapped, rate, turning) / (pg * pm * pk * pn)
+    turned = turned + TURN_CYCLES * len(names)
+    added = processor.sync_cycles + (0 if finished else processor.call_cycles)
+    total = serial * (compute + exchange + reduced + np.where(pk > 1, added, 0)) + turned
     good = allowed & (temporary <= limit)
     fits = bool(good.any())
     score = np.where(good, total, np.inf) if fits else np.where(allowed, temporary, np.inf)
@@ -276,52 +298,54 @@ def _search(
 
     cut = tuple(int(here(p)) for p in (pg, pm, pk, pn))
     adds = here(pk) > 1
-    sets = (1 if product.kept else 2) + 1 + (adds or product.partial > product.item)
+    calls = sum(arranges) + 1 + (adds or finished)
     return Plan(
         parts=cut,  # type: ignore[arg-type]
         serial=serial,
-        compute=serial * (here(compute) + (sets - 1) * processor.call_cycles),
+        compute=serial * (here(compute) + (calls - 1) * processor.call_cycles),
         exchange=serial * here(exchange) + here(turned),
         reduce=serial * here(reduced),
-        sets=serial * sets,
+        sets=serial * (calls + len(names)),
         exchanges=serial * (1 + adds),
         temporary=here(temporary),
         fits=fits,
     )
 
 
-def _turned(product: Product, rate: float, swapped: bool, tiles: Array) -> Array:
-    """Cycles of operands and result that are brought into another order before or after.
+def turned_tensors(product: Product, swapped: bool) -> frozenset[str]:
+    """Of ``left``, ``right`` and ``result``, what is brought into another order before or after.
 
     poplibs' planner (``addTransformCycleEstimate``) does so with what lies the other way round,
     with both operands where what is summed is no multiple of the AMP unit's depth, and with the
     loaded operand and the result where its width has to be filled up; with all three where a
-    matrix product loads columns, or a convolution rows. What is kept as weights lies well.
-
-    Args:
-        tiles: that are used.
+    matrix product loads columns, or a convolution rows, but that the gradient of filters is wanted
+    as it comes out of the latter. Plans of forward and backward are joint, and what is kept as
+    weights lies well. Of a convolution the planner asks for the channels where this asks for window
+    x channels.
     """
     depth = 16 if product.item <= 2 else 8
-    m, k, n = product.m, product.k, product.n
-    width = m if swapped else n
     turned = set(product.turned)
-    if k % depth or product.combined > 1:
+    of_filters = product.convolution and "left" in product.turned
+    if product.k % depth or product.combined > 1:
         turned |= {"left", "right"}
-    if width % AMP_WIDTH or product.combined > 1:
+    if (product.m if swapped else product.n) % AMP_WIDTH or product.combined > 1:
         turned |= {"left" if swapped else "right", "result"}
     if swapped == product.convolution:
-        # The gradient of filters is wanted as it comes out then.
-        turned |= {"left", "right"} if "left" in product.turned else {"left", "right", "result"}
+        turned |= {"left", "right"}
+    if (swapped == product.convolution) != of_filters:
+        turned.add("result")
     if product.kept:
         turned.discard("right")
-    elements = {"left": m * k * product.left_share, "right": k * n, "result": m * n}
-    cycles = np.zeros(())
-    for name in sorted(turned):
-        line = product.item * (width if name == "result" else product.piece or k)
-        byte = next(by for piece, by in TURN_BYTE_CYCLES.items() if line % piece == 0)
-        size = product.groups * elements[name] * product.item / tiles
-        cycles = cycles + TURN_CYCLES + size * (byte + 1 / rate)
-    return cycles
+    return frozenset(turned)
+
+
+def _turned(product: Product, name: str, swapped: bool, rate: float, turning: float) -> float:
+    """Cycles of all tiles together for the bytes of a tensor that is turned."""
+    m, k, n = product.m, product.k, product.n
+    elements = {"left": m * k * product.left_share, "right": k * n, "result": m * n}[name]
+    line = (m if swapped else n) if name == "result" else product.piece or k
+    byte = next(by for piece, by in TURN_BYTE_CYCLES.items() if line * product.item % piece == 0)
+    return product.groups * elements * product.item * (turning * byte + 1 / rate)
 
 
 def amp_cycles(

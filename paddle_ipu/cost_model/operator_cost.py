@@ -6,7 +6,7 @@ With E elements of the output on the fullest tile, V of them a vector, B bytes a
     norm     6 passes forward, of a batch 4, and 14 backward (poplibs' normalisations)
     softmax  4 passes and exp forward, 4 backward (popnn's softmax); as in norms of rows, passes
              with one value a row take more (:meth:`PartCosts.by_rows`)
-             of both, each pass is a compute set, and of sums two with an exchange between
+             compute sets and exchanges of both as poplibs has them (:func:`_norm`)
     reduce   one pass over the input; backward broadcasts
     move     E x B / rate received, and copied into place
     gather   every tile looks at every index; rows are exchanged
@@ -157,20 +157,19 @@ def _random(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, C
     (``maybeSaveHwSeedsAndSetSeeds`` of poplibs' poprand).
     """
     forward, _ = _map(pricing, operator, rule)
-    forward = forward + pricing.calls(3) + pricing.syncs(1)
+    forward = forward + pricing.calls(3) + pricing.exchanges(1)
     return forward, forward
 
 
 def _sum(pricing: Pricing, tensor: Tensor) -> Cost:
     """Sums over a tensor: one pass, partial sums exchanged and added."""
-    sync = 2.0 * pricing.processor.sync_cycles
-    return pricing.map(tensor.elements, tensor.item, 1.0, sets=2) + Cost(sync=sync)
+    return pricing.map(tensor.elements, tensor.item, 1.0, sets=2) + pricing.exchanges(1)
 
 
 def _reduce(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cost]:
     read = operator.read[0] if operator.read else operator.outputs[0]
-    sync = 2.0 * pricing.processor.sync_cycles
-    forward = pricing.map(read.elements, read.item, _cycles(rule, read), sets=2) + Cost(sync=sync)
+    forward = pricing.map(read.elements, read.item, _cycles(rule, read), sets=2)
+    forward = forward + pricing.exchanges(1)
     return forward, pricing.map(read.elements, read.item, _cycles(rule, read))
 
 
@@ -200,7 +199,7 @@ def _norm(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, Cos
     forward = pricing.map(x.elements, x.item, passes * _cycles(rule, x), sets=sets[0])
     backward = pricing.map(x.elements, x.item, pricing.constants.norm_backward, sets=sets[1])
     forward, backward = (
-        cost + pricing.by_rows(x.elements, x.item, rows) + pricing.syncs(count)
+        cost + pricing.by_rows(x.elements, x.item, rows) + pricing.exchanges(count)
         for cost, rows, count in zip((forward, backward), by_rows, exchanges, strict=True)
     )
     return forward, backward
@@ -213,9 +212,9 @@ def _softmax(pricing: Pricing, operator: Operator, rule: OpCost) -> tuple[Cost, 
     passes = pricing.constants.softmax_forward + _cycles(rule, x)
     # Sums are float: of half the reciprocals are cast.
     forward = pricing.map(x.elements, x.item, passes, sets=9 if x.item <= 2 else 8)
-    forward = forward + pricing.by_rows(x.elements, x.item, 2.0) + pricing.syncs(4)
+    forward = forward + pricing.by_rows(x.elements, x.item, 2.0) + pricing.exchanges(4)
     backward = pricing.map(x.elements, x.item, pricing.constants.softmax_backward, sets=5)
-    backward = backward + pricing.by_rows(x.elements, x.item, 1.0) + pricing.syncs(2)
+    backward = backward + pricing.by_rows(x.elements, x.item, 1.0) + pricing.exchanges(2)
     return forward, backward
 
 
@@ -376,9 +375,9 @@ def conv_products(operator: Operator) -> tuple[Product, Sequence[Product]]:
     data = replace(data, turned=frozenset({"right"}))
     # Positions of a row of the image become what is summed, anew for each of a window's columns
     # (poplibs' ``expandDims``).
-    columns = w.dims[-1] if window > 1 else 1
-    stride = (operator.attributes.get("strides") or [1])[-1]
-    weights = product(window * inputs, rows, outputs, min(1.0, stride / columns))
+    lines = prod(w.dims[2:-1])
+    stride = prod((operator.attributes.get("strides") or (1,))[:-1])
+    weights = product(window * inputs, rows, outputs, min(1.0, stride / lines))
     weights = replace(weights, turned=frozenset({"left", "right"}), piece=small.dims[-1])
     backward = [data, weights] if x.has_gradient else [weights]
     return forward, backward

@@ -102,9 +102,9 @@ class PartCosts:
         pieces = ceil(self._tile_elements(elements) / ROW_PIECE)
         return Cost(compute=pieces * passes * ROW_PIECE_CYCLES)
 
-    def syncs(self, exchanges: int) -> Cost:
-        """Syncs before exchanges of a few bytes, as of a value for each row."""
-        return Cost(sync=float(exchanges * self.processor.sync_cycles))
+    def exchanges(self, count: int) -> Cost:
+        """Exchanges of a few bytes, as of a value for each row."""
+        return Cost(sync=float(count * self.processor.sync_cycles))
 
     def calls(self, sets: int) -> Cost:
         """Compute sets with next to nothing to do."""
@@ -130,6 +130,7 @@ class PartCosts:
             operator.memory_proportion,
             operator.serial,
             self.constants.exchange_efficiency,
+            self.constants.turning,
         )
         sync = plan.exchanges * self.processor.sync_cycles
         size = (

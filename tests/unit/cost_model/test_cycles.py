@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import pytest
@@ -13,7 +14,12 @@ from paddle_ipu.cost_model.constants import CONSTANTS
 from paddle_ipu.cost_model.cycles import predict_cycles
 from paddle_ipu.cost_model.liveness import read_by_gradient
 from paddle_ipu.cost_model.machines import MACHINES, PROCESSORS
-from paddle_ipu.cost_model.matmul_plan import Product, amp_cycles, plan_product
+from paddle_ipu.cost_model.matmul_plan import (
+    Product,
+    amp_cycles,
+    plan_product,
+    turned_tensors,
+)
 from paddle_ipu.cost_model.memory import livenesses
 from paddle_ipu.cost_model.operator_cost import Pricing
 from paddle_ipu.cost_model.prediction import predict
@@ -53,7 +59,7 @@ def test_two_tiles_on_a_bus_receive_the_same_rows_at_once() -> None:
     assert plan.exchange == pytest.approx(lacking + left / 8)
 
 
-def test_a_product_on_one_tile_exchanges_nothing() -> None:
+def test_a_product_on_one_tile_receives_nothing() -> None:
     tile = replace(GC200, tiles=1)
     plan = plan_product(Product(1, 96, 32, 16, 2, 2), tile, 0.6)
     assert plan.parts == (1, 1, 1, 1)
@@ -96,10 +102,42 @@ def test_what_lies_the_other_way_round_is_turned_at_poplibs_rates(
     product = Product(1, m, k, n, 2, 2, **of)
     plan = plan_product(product, tile, 0.6)
     sizes = {LEFT: m * k * 2, RIGHT: k * n * 2, RESULT: m * n * 2}
-    arranged = (sizes[LEFT] + (0 if product.kept else sizes[RIGHT])) / 8
+    # What is turned need not be arranged.
+    arranged = [name for name in (LEFT, RIGHT) if name not in turned]
+    if product.kept:
+        arranged.remove(RIGHT)
     rate = 4 * CONSTANTS.exchange_efficiency
-    expected = arranged + sum(587 + sizes[name] * (by + 1 / rate) for name, by in turned.items())
+    expected = sum(sizes[name] for name in arranged) / 8
+    expected += sum(587 + sizes[name] * (by + 1 / rate) for name, by in turned.items())
     assert plan.exchange == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("of", "swapped", "turned"),
+    [
+        # The gradient of filters is wanted the other way round, as it comes out of loading rows.
+        ({"convolution": True, "turned": frozenset({LEFT, RIGHT})}, True, {LEFT, RIGHT}),
+        ({"convolution": True, "turned": frozenset({LEFT, RIGHT})}, False, {LEFT, RIGHT, RESULT}),
+        ({"convolution": True}, True, {LEFT, RIGHT, RESULT}),
+        ({"convolution": True, "combined": 16}, False, {LEFT, RIGHT, RESULT}),
+        # Float has blocks of 8: 24 is three of them, and one and a half of half numbers.
+        ({"item": 4, "partial": 4, "k": 24}, True, set()),
+        ({"k": 24}, True, {LEFT, RIGHT}),
+    ],
+)
+def test_which_tensors_are_turned(of: dict[str, Any], swapped: bool, turned: set[str]) -> None:
+    product = Product(**{"groups": 1, "m": 32, "k": 64, "n": 48, "item": 2, "partial": 2} | of)
+    assert turned_tensors(product, swapped) == turned
+
+
+def test_tensors_are_turned_once_by_all_tiles_in_pieces_of_an_images_rows() -> None:
+    turned = frozenset({RIGHT})
+    product = Product(1, 4096, 4096, 4096, 2, 2, turned=turned, piece=7, convolution=True)
+    plan, faster = (plan_product(product, GC200, 0.1, turning=by) for by in (1.0, 0.99))
+    assert plan.serial > 1 and plan.parts == faster.parts
+    size = 4096 * 4096 * 2 / prod(plan.parts)
+    # Rows of 14 bytes have pieces of 2.
+    assert plan.exchange - faster.exchange == pytest.approx(0.01 * size * 5.1484)
 
 
 def test_less_memory_makes_a_product_serial_and_keeps_it_within() -> None:
@@ -190,6 +228,18 @@ def test_a_two_stage_pipelines_length_in_closed_form() -> None:
         max(middle, backward) + second.stream + copies + backward + copies, rel=1e-9
     )
     assert steady == pytest.approx(max(forward + backward, middle) + both)
+
+
+def test_the_others_wait_for_who_computes_longest_not_for_who_reads_most() -> None:
+    program = chain(2, 512, 512, stages=2, accumulation=16)
+    found = predict(program, replace(POD4, host_bandwidth=1e9)).cycles
+    first, second = found.stages
+    # The first reads more than it computes less.
+    assert first.cycles > second.cycles
+    assert second.cycles - second.stream > first.cycles - first.stream
+    assert found.critical == 1
+    longest = second.cycles + first.stream + found.copies
+    assert found.steady == pytest.approx(longest)
 
 
 def test_the_bubble_shrinks_with_accumulation() -> None:

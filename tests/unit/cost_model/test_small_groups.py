@@ -51,6 +51,24 @@ def products(program: Program) -> tuple[Product, Product, Product]:
     return forward, data, weights
 
 
+def test_filters_gradients_read_an_image_anew_for_each_column_of_the_window() -> None:
+    square, stepped = (products(convolution(16, 3, stride))[2] for stride in (1, 2))
+    assert (square.left_share, stepped.left_share) == (1 / 3, 2 / 3)
+    builder = Builder()
+    x = builder.addInputTensor("FLOAT16", [2, 16, 1, 64])
+    first = builder.addInitializedInputTensor(np.zeros((16, 16, 1, 1), "float16"))
+    line = builder.addInitializedInputTensor(np.zeros((16, 16, 1, 15), "float16"))
+    x = builder.aiOnnx.conv([builder.aiOnnx.conv([x, first]), line], pads=[0, 7, 0, 7])
+    loss = builder.aiGraphcore.l1loss([x], 0.1)
+    optimizer: Any = SGD({"defaultLearningRate": (0.1, False)})
+    flow = DataFlow(1, {loss: AnchorReturnType("All")})
+    program = read_program(builder.model, flow, SessionOptions(), optimizer, loss=loss)
+    _, _, weights = products(program)
+    # 15 columns of one line: 15 times as many elements as the image has.
+    assert weights.left_share == 1.0
+    assert (weights.piece, weights.turned) == (64, {"left", "right"})
+
+
 @pytest.mark.parametrize(
     ("channels", "kernel", "stride", "forward", "backward"),
     [
