@@ -7,9 +7,9 @@
 Where a source says which strategy it used, that is predicted. Where it says none, the planner's
 best for that machine and global batch is, as ``published_strategies.json`` keeps it: it was chosen
 before the numbers were compared. Some rows have both, since Graphcore's public examples give a
-strategy for the same model and system. The rows marked "fitted" are those the predictor's
-constants were fitted to; all others only validate it. Rows of an older SDK than
-:data:`OLDEST_SDK` do neither.
+strategy for the same model and system. The predictor's constants are fitted to the rows, but for
+those of an older SDK than :data:`OLDEST_SDK`; what the others alone predict of a row says
+``python -m benchmarks.fit``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ class Row:
     build: Callable[[], Program]
     batch: int = 0
     packed: float = 1.0
-    fitted: bool = False
     note: str = ""
     sdk: tuple[int, ...] = ()
 
@@ -93,7 +92,7 @@ PAGES = "Graphcore's performance pages"
 EXAMPLES = "the strategy of Graphcore's public examples"
 ROWS = (
     Row(
-        "BERT-Base phase 1", "POD16", 11700, "PaddleNLP static_ipu README", bert, fitted=True,
+        "BERT-Base phase 1", "POD16", 11700, "PaddleNLP static_ipu README", bert,
         note="the published strategy",
     ),
     Row(
@@ -124,7 +123,7 @@ ROWS = (
         batch=1536, packed=PACKED[512], sdk=(2, 5, 1), note="the rate has its evaluations in it",
     ),
     Row(
-        "ResNet-50", "Bow-Pod16", 44059, f"{PAGES}, TensorFlow 1", resnet_lars, fitted=True,
+        "ResNet-50", "Bow-Pod16", 44059, f"{PAGES}, TensorFlow 1", resnet_lars,
         sdk=(3, 0), note=EXAMPLES,
     ),
     Row(
@@ -132,7 +131,7 @@ ROWS = (
     ),
     Row(
         "ResNet-50 inference", "POD4", 1 / 2.204e-3, "Paddle-Inference-Demo, 2.204 ms a run",
-        resnet_inference, fitted=True, note="one image in float; which system is not said",
+        resnet_inference, note="one image in float; which system is not said",
     ),
 )  # fmt: skip
 
@@ -233,7 +232,7 @@ def _line(row: Row, found: Prediction, interval: Interval) -> str:
 def _use(row: Row) -> str:
     if not row.is_comparable:
         return "not counted, an older SDK"
-    return "fitted" if row.fitted else "validation"
+    return "fitted"
 
 
 def _sdk(row: Row) -> str:

@@ -37,7 +37,7 @@ so many rows a second: the next size shows what more IPUs bring. GC200's Pods ar
 that `--machine` has the IPUs of, as `--machine bow-pod4`. It takes a script or a saved model, too.
 
 Rates of networks other than BERT and ResNet-50 are predicted too high, those of EfficientNet, ViT,
-Conformer and U-Net by 21 to 64 % ([how far it may be off](ipu_model.md#how-far-it-may-be-off)).
+Conformer and U-Net by 20 to 62 % ([how far it may be off](ipu_model.md#how-far-it-may-be-off)).
 
 - Capitals, spaces and dashes of a name do not matter.
 - `--sequence` gives rows other tokens, `--batch` an update other rows. Without it an update has
