@@ -11,7 +11,7 @@ from benchmarks.fit import Observation, comparable, fit, left_out, text
 from benchmarks.published import OLDEST_SDK, ROWS
 from paddle_ipu.cost_model.constants import CONSTANTS, TABLE, Constants
 
-TRUE = replace(CONSTANTS, exchange_efficiency=0.9, vertex_overhead=1.25)
+TRUE = replace(CONSTANTS, exchange_efficiency=0.8, vertex_overhead=1.25)
 """Others than the table's, and within what is believed of them."""
 MIXES = ((3, 1), (1, 3), (2, 2), (5, 1), (1, 6), (4, 3), (2, 5), (1, 1))
 """Seconds of exchange and of elementwise vertices, of the made-up programs."""
@@ -40,7 +40,7 @@ def made(*factors: float) -> list[Observation]:
 def test_the_constants_that_made_the_rates_are_found() -> None:
     found = fit(made())
     assert found.names == ("exchange_efficiency", "vertex_overhead")
-    assert found.constants.exchange_efficiency == pytest.approx(0.9, rel=1e-3)
+    assert found.constants.exchange_efficiency == pytest.approx(0.8, rel=1e-3)
     assert found.constants.vertex_overhead == pytest.approx(1.25, rel=1e-3)
     assert left_out(made()) == pytest.approx([0.0] * len(MIXES), abs=1e-3)
 
@@ -90,7 +90,7 @@ def test_the_text_has_values_errors_and_rows_that_were_not_fitted_to() -> None:
     shown = text(made(1.5), range(1, len(MIXES)))
     lines = {line.split()[0]: line.split() for line in shown.splitlines() if line}
     assert shown.startswith("fitted to 7 rows of 7 published figures\n")
-    assert lines["exchange_efficiency"][1:4] == ["0.85", "0.9", "0.7225"]
+    assert lines["exchange_efficiency"][1:4] == ["0.75", "0.8", "0.6375"]
     assert lines["tile_imbalance"][2] == "held"
     first = next(line for line in shown.splitlines() if "row 0" in line)
     assert first.split()[0] == "1*" and first.split()[-2:] == ["-33.3%", "-33.3%"]
