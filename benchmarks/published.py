@@ -230,9 +230,7 @@ def _line(row: Row, found: Prediction, interval: Interval) -> str:
 
 
 def _use(row: Row) -> str:
-    if not row.is_comparable:
-        return "not counted, an older SDK"
-    return "fitted"
+    return "fitted" if row.is_comparable else "not counted, an older SDK"
 
 
 def _sdk(row: Row) -> str:

@@ -282,10 +282,8 @@ def _search(
     reduced = np.where(pk > 1, crossing / rate + partials / processor.reduce_bytes, 0.0)
     temporary = left + right + partials * np.where(pk > 1, 2, 1)
     # Once, before what follows one after another.
-    turned = np.zeros(())
-    for name in sorted(names):
-        turned = turned + _turned(product, name, swapped, rate, turning) / (pg * pm * pk * pn)
-    turned = turned + TURN_CYCLES * len(names)
+    once = sum(_turned(product, name, swapped, rate, turning) for name in sorted(names))
+    turned = once / (pg * pm * pk * pn) + TURN_CYCLES * len(names)
     added = processor.sync_cycles + (0 if finished else processor.call_cycles)
     total = serial * (compute + exchange + reduced + np.where(pk > 1, added, 0)) + turned
     good = allowed & (temporary <= limit)

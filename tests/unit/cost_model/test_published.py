@@ -16,6 +16,7 @@ from benchmarks.published_programs import (
     mlperf,
     mlperf_network,
     resnet,
+    resnet_lars,
 )
 from examples.bert.stages.presets import PRESETS
 from paddle_ipu.cost_model.machines import machine_named
@@ -117,6 +118,24 @@ def test_packs_cost_more_than_plain_rows() -> None:
     plain, packed = (predicted(bert(packed=packed, **large)) for packed in (False, True))
     assert packed.cycles.throughput < plain.cycles.throughput
     assert packed.memory.worst.per_tile > plain.memory.worst.per_tile
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
+def test_resnets_published_stages_are_cut_behind_its_blocks_and_the_last_is_spared() -> None:
+    program = resnet_lars()
+    assert (program.samples, program.rows) == (3520, 22)
+    assert len(program.stages) == 1
+    # Stage 1 ends behind its first and third block, and so on.
+    kept = [op.outputs[0].dims for op in program.operators if op.checkpoint]
+    sizes = [(256, 56), (256, 56), (512, 28), (512, 28), (1024, 14), (1024, 14)]
+    assert kept == [(22, channels, size, size) for channels, size in sizes]
+    (live,) = livenesses(program).values()
+    last = max(at for at, op in enumerate(program.operators) if op.checkpoint)
+    again = {op.name for op in live.again}
+    assert again == {op.name for op in program.operators[: last + 1]}
+    # Momentum is half, as its weight is.
+    weights = {t.name: t.bytes for t in program.weights if t.name in program.state}
+    assert weights == {name: program.state[name] for name in weights}
 
 
 @pytest.mark.filterwarnings("ignore:When training, we now always track global mean:UserWarning")
