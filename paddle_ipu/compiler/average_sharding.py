@@ -12,8 +12,6 @@ import onnx_ir as ir
 from paddle_ipu import popart
 from paddle_ipu.compiler.machine_choice import choice_with_all_tiles, ipus_of
 from paddle_ipu.compiler.session_arguments import data_flow, session_options
-from paddle_ipu.cost_model.program import read_program
-from paddle_ipu.cost_model.sharding import even_starts, shard
 from paddle_ipu.dialect import dialect
 from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import translate
@@ -40,6 +38,10 @@ def part_starts(
     Returns:
         Indices into `nodes`.
     """
+    # Other programs need no predictor, whose import would be part of their start.
+    from paddle_ipu.cost_model.program import read_program
+    from paddle_ipu.cost_model.sharding import even_starts, shard
+
     graph = compilation.graph
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     refused: list[ir.Node] = []

@@ -17,7 +17,6 @@ from paddle_ipu.compiler.translated_program import (
     origin_finder,
     translate_program,
 )
-from paddle_ipu.cost_model.program import Program, read_program
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.pass_base import Pass
@@ -28,6 +27,8 @@ from paddle_ipu.sessions.option_checks import check_options, replication_factor
 
 if TYPE_CHECKING:
     import paddle
+
+    from paddle_ipu.cost_model.program import Program
 
 
 def predicted_program(
@@ -95,6 +96,9 @@ def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
 
 def program_of(translated: TranslatedProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was translated for our own ``popart``."""
+    # A start that predicts nothing does without its import.
+    from paddle_ipu.cost_model.program import read_program
+
     translation, compilation = translated.translation, translated.compilation
     optimizer = None
     if translated.chosen is not None and translated.optimizer is not None:

@@ -35,8 +35,6 @@ from paddle_ipu.errors import (
     meant,
 )
 from paddle_ipu.frontend import programs
-from paddle_ipu.frontend.attribute_kinds import wrong_attribute
-from paddle_ipu.frontend.saved_model import SavedProgram
 from paddle_ipu.ops.translate import Translation, translate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.check_micro_batch import CheckMicroBatch
@@ -196,6 +194,10 @@ def _reporting_damage(graph: ir.Graph, program: object) -> Iterator[None]:
     try:
         yield
     except (InvalidProgramError, PassError) as error:
+        # They bring the whole vocabulary of old programs.
+        from paddle_ipu.frontend.attribute_kinds import wrong_attribute
+        from paddle_ipu.frontend.saved_model import SavedProgram
+
         found = wrong_attribute(graph) if error.__cause__ is not None else ""
         if found:
             raise InvalidProgramError(

@@ -152,13 +152,13 @@ def make_attribute(name: str, value: Any) -> ir.Attr:
 
 def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The Python value of attribute `name`, or `default` where the node has none."""
-    found = node.attributes.get(name)
+    found = node.attributes.data.get(name)
     return default if found is None else found.value
 
 
 def blocks(node: ir.Node) -> list[ir.Graph]:
     """The blocks of a control-flow node; none of any other."""
-    return [found.value for found in node.attributes.values() if _is_block(found)]
+    return [found.value for found in node.attributes.data.values() if _is_block(found)]
 
 
 def _is_block(found: ir.Attr) -> bool:

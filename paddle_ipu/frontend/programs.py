@@ -58,9 +58,11 @@ def read(program: Any) -> ir.Graph:
     if is_saved(program):
         graph: ir.Graph = program.graph()
         return graph
-    # They import ONNX, which waits for the first program.
-    from paddle_ipu.frontend import pir, program_desc
-
+    # They import ONNX, which waits for the first program; the second the whole vocabulary, too.
     if is_pir(program):
+        from paddle_ipu.frontend import pir
+
         return pir.read(program, learning_rate_name(program))
+    from paddle_ipu.frontend import program_desc
+
     return program_desc.read(program, learning_rate_name(program))

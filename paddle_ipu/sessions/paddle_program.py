@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from paddle_ipu.cost_model.machines import Machine
-from paddle_ipu.cost_model.program import Program
 from paddle_ipu.popart.operand_ranges import OperandRange
 
 if TYPE_CHECKING:
+    from paddle_ipu.cost_model.machines import Machine
+    from paddle_ipu.cost_model.program import Program
     from paddle_ipu.sessions.weights import SessionWeights
     from paddle_ipu.xla.step.early_load import EarlyLoad
 

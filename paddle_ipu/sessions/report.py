@@ -1,18 +1,17 @@
-"""A session's reports: on the IPU Model they are predictions, and nothing in them is measured."""
+"""A session's reports: on the IPU Model they are predictions, and nothing in them is measured.
+
+What predicts is imported by who asks: a start would wait for it.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.choice import Choice, choose_machine
-from paddle_ipu.cost_model.machines import Machine
-from paddle_ipu.cost_model.program import Program, read_program
 from paddle_ipu.cost_model.report.auto_report import auto_report, write_auto_report
-from paddle_ipu.cost_model.report.contents import Report as Prediction
-from paddle_ipu.cost_model.report.contents import make_report
-from paddle_ipu.cost_model.report.directory import text_of
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
@@ -23,7 +22,12 @@ from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
 from paddle_ipu.sessions.devices import DeviceInfo
 from paddle_ipu.sessions.option_checks import replication_factor
 from paddle_ipu.sessions.paddle_program import PaddleProgram
-from paddle_ipu.sessions.profile import Report
+
+if TYPE_CHECKING:
+    from paddle_ipu.cost_model.machines import Machine
+    from paddle_ipu.cost_model.program import Program
+    from paddle_ipu.cost_model.report.contents import Report as Prediction
+    from paddle_ipu.sessions.profile import Report
 
 _NOT_PREPARED = "Session must have been prepared before a report can be fetched"
 _NO_EXECUTION = (
@@ -55,6 +59,8 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
+        from paddle_ipu.cost_model.report.directory import text_of
+
         self._require_report()
         return f"{text_of(self._prediction())}\n\n{_NO_EXECUTION}\n"
 
@@ -64,6 +70,8 @@ class SessionReports:
         Raises:
             popart_runtime_error: not prepared.
         """
+        from paddle_ipu.sessions.profile import Report
+
         self._require_report()
         return Report(self._prediction())
 
@@ -109,11 +117,15 @@ class SessionReports:
 
     def _prediction(self) -> Prediction:
         if self._predicted is None:
+            from paddle_ipu.cost_model.report.contents import make_report
+
             program, machine = (self._paddle.prediction or self._read_program)()
             self._predicted = make_report(program, machine, name=self.name)
         return self._predicted
 
     def _read_program(self) -> tuple[Program, Machine]:
+        from paddle_ipu.cost_model.program import read_program
+
         program = read_program(
             self._model, self.dataFlow, self._options, self._optimizer, loss=self._loss,
             ipus=self._ipus,

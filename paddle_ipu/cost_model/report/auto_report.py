@@ -12,12 +12,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paddle_ipu.cost_model.report.contents import Report
-from paddle_ipu.cost_model.report.directory import FORMS, write_directory
 from paddle_ipu.errors import OptionError
 from paddle_ipu.instances.instance import AUTOREPORT, this_instance
+
+if TYPE_CHECKING:
+    from paddle_ipu.cost_model.report.contents import Report
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -132,6 +133,9 @@ def write_auto_report(settings: AutoReport, session: str, report: Report) -> Pat
     Raises:
         ReportError: it cannot be written.
     """
+    # Settings are read at each start, reports written at few.
+    from paddle_ipu.cost_model.report.directory import FORMS, write_directory
+
     # A name is no path.
     name = _UNSAFE.sub("_", session).lstrip(".") or "session"
     folder, number = settings.directory / name, 1

@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.choice import Choice
-from paddle_ipu.cost_model.memory_check import check_memory
-from paddle_ipu.cost_model.program import Program
 from paddle_ipu.cost_model.report.auto_report import (
     allows_out_of_memory,
     auto_report,
     write_auto_report,
 )
-from paddle_ipu.cost_model.report.contents import make_report
-from paddle_ipu.cost_model.report.directory import text_of
 from paddle_ipu.errors import OutOfMemoryException
+
+if TYPE_CHECKING:
+    from paddle_ipu.cost_model.program import Program
 
 _LOG = logging.getLogger("paddle_ipu")
 
@@ -50,6 +49,11 @@ def check_before_compiling(
     """
     if _bytes_of(graph) < _SMALL * choice.machine.processor.memory:
         return
+    # Most programs do without the import.
+    from paddle_ipu.cost_model.memory_check import check_memory
+    from paddle_ipu.cost_model.report.contents import make_report
+    from paddle_ipu.cost_model.report.directory import text_of
+
     program = read()
     try:
         line = check_memory(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import paddle
@@ -51,3 +53,24 @@ def test_collection_stays_off_where_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_start_brings_neither_the_predictor_nor_a_reader_of_other_programs(
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    run_python(
+        "import sys, paddle\n"
+        "from paddle_ipu.frontend.programs import is_pir\n"
+        "paddle.enable_static()\n"
+        "y = paddle.static.data('x', [2], 'float32') + 1.0\n"
+        "main = paddle.static.default_main_program()\n"
+        "strategy = paddle.static.IpuStrategy()\n"
+        "strategy.set_graph_config(num_ipus=1, is_training=False)\n"
+        "paddle.static.IpuCompiledProgram(main, ipu_strategy=strategy).compile(['x'], [y])\n"
+        "left_out = {'paddle_ipu.cost_model.program', 'paddle_ipu.cost_model.report.contents',\n"
+        "    'paddle_ipu.cost_model.report.directory', 'paddle_ipu.sessions.profile'}\n"
+        "if is_pir(main):\n"
+        "    left_out |= {'paddle_ipu.frontend.program_desc', 'paddle_ipu.frontend.saved_model',\n"
+        "        'paddle_ipu.frontend.vocabulary.table'}\n"
+        "assert not left_out & set(sys.modules), left_out & set(sys.modules)\n"
+    )
