@@ -67,15 +67,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         faulthandler.enable(session.config.stash[_STDERR])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish() -> None:
-    """Collects garbage once and for all.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Has Python's collector leave alone what is there after a file's tests.
 
-    JAX's caches are millions of objects after thousands of tests. pytest and Python would look
-    through all of them again; xdist gives its workers five seconds for that, then interrupts them.
+    JAX's caches are millions of objects after thousands of tests, and each collection of garbage
+    would look through all of them: it took seconds, in the middle of a test or of pytest's end.
     """
-    gc.collect()
-    gc.freeze()
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 _SCOPES: deque[Any] = deque()

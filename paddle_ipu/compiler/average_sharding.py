@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu import popart
 from paddle_ipu.compiler.machine_choice import choice_with_all_tiles, ipus_of
 from paddle_ipu.compiler.session_arguments import data_flow, session_options
+from paddle_ipu.compiler.zero_weights import zeros
+from paddle_ipu.cost_model.program import read_program
+from paddle_ipu.cost_model.sharding import even_starts, shard
 from paddle_ipu.dialect import dialect
-from paddle_ipu.ops.context import device_dtype
 from paddle_ipu.ops.translate import translate
 from paddle_ipu.options.strategy import StrategyValues
 from paddle_ipu.passes.pass_base import Compilation
-from paddle_ipu.popart.paddle_optimizer import PaddleOptimizer
-
-Array = np.ndarray[Any, Any]
 
 
 def part_starts(
@@ -38,10 +34,6 @@ def part_starts(
     Returns:
         Indices into `nodes`.
     """
-    # Other programs need no predictor, whose import would be part of their start.
-    from paddle_ipu.cost_model.program import read_program
-    from paddle_ipu.cost_model.sharding import even_starts, shard
-
     graph = compilation.graph
     weights = {str(v.name): v for v in graph.inputs if v.meta[dialect.ROLE] != dialect.FEED}
     refused: list[ir.Node] = []
@@ -69,23 +61,3 @@ def part_starts(
         if id(node) in number
     }
     return shard(program, groups, len(nodes), parts, choice_with_all_tiles(values).machine)
-
-
-def zeros(
-    weights: Mapping[str, ir.Value], optimizer: PaddleOptimizer | None
-) -> Callable[[str], Array]:
-    """Zeros for every weight, views of one block that nobody writes to.
-
-    They take the memory of the largest at most, and where the system hands out zeros when they are
-    read, none.
-    """
-    kinds = {name: np.dtype(device_dtype(dialect.dtype_name(v))) for name, v in weights.items()}
-    sizes = {
-        name: math.prod(dialect.dims_of(value)) * kinds[name].itemsize
-        for name, value in weights.items()
-    }
-    block = np.zeros(max(sizes.values(), default=0), np.uint8)
-    block.flags.writeable = False
-    return lambda name: (
-        block[: sizes[name]].view(kinds[name]).reshape(dialect.dims_of(weights[name]))
-    )

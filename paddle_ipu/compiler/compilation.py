@@ -1,7 +1,8 @@
 """The road from top to bottom: a Paddle program is compiled for the IPU.
 
 Read (``frontend``), rewrite (``passes``), translate (``ops``), hand to a session (``popart``,
-``sessions``), upload weights (``runtime.weights``).
+``sessions``), upload weights (``runtime.weights``). What predicts is imported by who asks: a start
+would wait for it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from paddle_ipu.compiler.machine_choice import choice_of
-from paddle_ipu.compiler.predicted_program import check_fits, program_of
+from paddle_ipu.compiler.machine_choice import choice_of, choice_with_all_tiles
 from paddle_ipu.compiler.progress import Percent, between
 from paddle_ipu.compiler.session_arguments import data_flow, session_options, session_patterns
 from paddle_ipu.compiler.source import Source
@@ -24,6 +24,7 @@ from paddle_ipu.compiler.translated_program import (
     scope_weights,
     translate_program,
 )
+from paddle_ipu.cost_model.small_programs import is_small
 from paddle_ipu.dialect import dialect
 from paddle_ipu.errors import (
     LoweringError,
@@ -53,6 +54,9 @@ from paddle_ipu.xla.step.early_load import EarlyLoad
 
 if TYPE_CHECKING:
     import paddle
+
+    from paddle_ipu.cost_model.machines import Machine
+    from paddle_ipu.cost_model.program import Program
 
 
 def compiled_for_ipu(
@@ -84,7 +88,7 @@ def compiled_for_ipu(
         popart, source, scope_weights(scope, in_64_bits), between(progress, 0, 25), in_64_bits
     )
     if target_selection.is_ours(popart) and choice_of(values).named:
-        check_fits(translated, values)
+        _check_fits(translated, values)
     compilation, translation = translated.compilation, translated.translation
     anchors, optimizer, chosen = translated.anchors, translated.optimizer, translated.chosen
     own_rule = chosen is not None and chosen.is_paddles
@@ -295,7 +299,12 @@ def _paddle_program(
         state.send(session)
         if not choice_of(values).named:
             # This logs a line about a GC200 at most, for which compiling does not wait.
-            check_fits(translated, values)
+            _check_fits(translated, values)
+
+    def prediction() -> tuple[Program, Machine]:
+        from paddle_ipu.compiler.predicted_program import program_of
+
+        return program_of(translated, values), choice_of(values).machine
 
     return PaddleProgram(
         kernels=translated.translation.kernels,
@@ -304,5 +313,14 @@ def _paddle_program(
         rewritten=translated.dump.rewritten,
         while_compiling=while_compiling,
         early=early,
-        prediction=lambda: (program_of(translated, values), choice_of(values).machine),
+        prediction=prediction,
     )
+
+
+def _check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
+    """As :func:`~paddle_ipu.compiler.predicted_program.check_fits`; small programs fit."""
+    graph = translated.translation.builder.model.graph
+    if not is_small(graph, choice_with_all_tiles(values)):
+        from paddle_ipu.compiler.predicted_program import check_fits
+
+        check_fits(translated, values)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paddle_ipu import popart
-from paddle_ipu.compiler.average_sharding import zeros
 from paddle_ipu.compiler.machine_choice import choice_with_all_tiles, ipus_of
 from paddle_ipu.compiler.session_arguments import data_flow, session_options
 from paddle_ipu.compiler.source import Source
@@ -17,6 +16,8 @@ from paddle_ipu.compiler.translated_program import (
     origin_finder,
     translate_program,
 )
+from paddle_ipu.compiler.zero_weights import zeros
+from paddle_ipu.cost_model.program import Program, read_program
 from paddle_ipu.cost_model.report.refusal import check_before_compiling
 from paddle_ipu.options.strategy import StrategyValues, check_consistent
 from paddle_ipu.passes.pass_base import Pass
@@ -27,8 +28,6 @@ from paddle_ipu.sessions.option_checks import check_options, replication_factor
 
 if TYPE_CHECKING:
     import paddle
-
-    from paddle_ipu.cost_model.program import Program
 
 
 def predicted_program(
@@ -86,7 +85,6 @@ def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
         OptionError: an unknown machine, or one with too few IPUs or tiles.
     """
     check_before_compiling(
-        translated.translation.builder.model.graph,
         choice_with_all_tiles(values),
         lambda: program_of(translated, values),
         values["engine_options"],
@@ -96,9 +94,6 @@ def check_fits(translated: TranslatedProgram, values: StrategyValues) -> None:
 
 def program_of(translated: TranslatedProgram, values: StrategyValues) -> Program:
     """The predictor's view of a program that was translated for our own ``popart``."""
-    # A start that predicts nothing does without its import.
-    from paddle_ipu.cost_model.program import read_program
-
     translation, compilation = translated.translation, translated.compilation
     optimizer = None
     if translated.chosen is not None and translated.optimizer is not None:

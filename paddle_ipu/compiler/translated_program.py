@@ -15,7 +15,6 @@ import numpy as np
 import onnx_ir as ir
 
 from paddle_ipu.compiler import optimizer_choice
-from paddle_ipu.compiler.average_sharding import part_starts
 from paddle_ipu.compiler.cpu_kernels import CpuKernel, Kind, kernel_of
 from paddle_ipu.compiler.custom_ops import known_custom_ops
 from paddle_ipu.compiler.dump import Dump
@@ -29,7 +28,6 @@ from paddle_ipu.errors import (
     FeedError,
     FetchError,
     InvalidProgramError,
-    ModelFileError,
     NotSupported,
     PassError,
     meant,
@@ -125,6 +123,9 @@ def translate_program(
     dynamic = [name for name, value in declared.items() if dialect.dims_of(value)[:1] == [-1]]
     compilation = Compilation(graph, feeds, fetches, values)
     if values["need_avg_shard"]:
+        # It predicts, which other programs do not wait for.
+        from paddle_ipu.compiler.average_sharding import part_starts
+
         compilation.cuts = functools.partial(part_starts, values)
     dump = Dump(values)
     dump.graph("frontend", graph)
@@ -194,21 +195,13 @@ def _reporting_damage(graph: ir.Graph, program: object) -> Iterator[None]:
     try:
         yield
     except (InvalidProgramError, PassError) as error:
-        # They bring the whole vocabulary of old programs.
-        from paddle_ipu.frontend.attribute_kinds import wrong_attribute
-        from paddle_ipu.frontend.saved_model import SavedProgram
+        # It brings the vocabulary of ProgramDesc.
+        from paddle_ipu.frontend.damage import damage_of
 
-        found = wrong_attribute(graph) if error.__cause__ is not None else ""
-        if found:
-            raise InvalidProgramError(
-                f"{found}. The program is damaged; copy its file anew or save the model again."
-            ) from error
-        if isinstance(error, PassError) and isinstance(program, SavedProgram):
-            raise ModelFileError(
-                f"{program.source}: an operator may have an attribute out of range. If the file is "
-                f"damaged, copy it anew or save the model again; else {error}"
-            ) from error
-        raise
+        found = damage_of(graph, program, error)
+        if found is None:
+            raise
+        raise found from error
 
 
 def scope_weights(scope: paddle.static.Scope, in_64_bits: bool = False) -> WeightsOf:

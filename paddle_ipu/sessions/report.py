@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from paddle_ipu.cost_model.choice import Choice, choose_machine
-from paddle_ipu.cost_model.report.auto_report import auto_report, write_auto_report
-from paddle_ipu.cost_model.report.refusal import check_before_compiling
+from paddle_ipu.cost_model.report.auto_report import auto_report
+from paddle_ipu.cost_model.small_programs import is_small
 from paddle_ipu.errors import popart_runtime_error
 from paddle_ipu.popart.dataflow import DataFlow
 from paddle_ipu.popart.enums import Instrumentation
@@ -153,9 +153,11 @@ class SessionReports:
             OutOfMemoryException: by the IPU Model's prediction it does not fit.
             OptionError: an unknown machine, or one with too few IPUs.
         """
-        if self._paddle.prediction is None:
+        if self._paddle.prediction is None and not is_small(self._model.graph, self._choice):
+            from paddle_ipu.cost_model.report.refusal import check_before_compiling
+
             check_before_compiling(
-                self._model.graph, self._choice, lambda: self._read_program()[0],
+                self._choice, lambda: self._read_program()[0],
                 self._options.engineOptions, os.environ, self.name,
             )  # fmt: skip
 
@@ -168,4 +170,6 @@ class SessionReports:
         """
         settings = auto_report(self._options.engineOptions, os.environ)
         if settings is not None:
+            from paddle_ipu.cost_model.report.auto_report_folder import write_auto_report
+
             write_auto_report(settings, self.name, self._prediction())

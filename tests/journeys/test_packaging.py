@@ -216,6 +216,7 @@ def test_editable_wheel_activates(build: Callable[[str], Path], tmp_path: Path) 
     assert Path(where).parent == wheel.parent / "source"
 
 
+@pytest.mark.long
 def test_editable_wheel_has_no_finder(build: Callable[[str], Path], tmp_path: Path) -> None:
     """setuptools' finder would be imported by every Python start."""
     site = unpack(build("build_editable"), tmp_path)

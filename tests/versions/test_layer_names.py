@@ -63,6 +63,7 @@ def _number_as_paddle_2(on: bool) -> None:
         switch(on)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not OTHER, reason="PADDLE_IPU_PADDLE26_PYTHON names no Python")
 def test_names_are_those_of_paddle_2() -> None:
     expected = _names(OTHER, PADDLE_IPU_AUTOLOAD="0")

@@ -7,20 +7,13 @@ Engine options come from a program, from ``POPLAR_ENGINE_OPTIONS``, which goes b
 from __future__ import annotations
 
 import json
-import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paddle_ipu.errors import OptionError
 from paddle_ipu.instances.instance import AUTOREPORT, this_instance
-
-if TYPE_CHECKING:
-    from paddle_ipu.cost_model.report.contents import Report
-
-_LOG = logging.getLogger("paddle_ipu")
 
 ENVIRONMENT = "POPLAR_ENGINE_OPTIONS"
 ALLOW_OUT_OF_MEMORY = "debug.allowOutOfMemory"
@@ -38,7 +31,6 @@ _POPLARS = {
     "autoReport.outputSerializedGraph": "serialized_graph.capnp",
 }
 _OF_RUNS = ("autoReport.executionProfileProgramRunCount", "autoReport.streamAtEachRun")
-_UNSAFE = re.compile(r"[^\w.\-]+")
 _KNOWN = (_ALL, _DIRECTORY, *_POPLARS, *_OF_RUNS)
 
 
@@ -52,10 +44,6 @@ class AutoReport:
 
     directory: Path
     not_written: tuple[str, ...]
-
-
-_used: set[Path] = set()
-"""Folders that this process has written to: a second session of a name takes another."""
 
 
 def engine_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
@@ -125,27 +113,3 @@ def _flag(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise OptionError(f"engine option {name} takes true or false, got {value!r}")
     return value.lower() == "true"
-
-
-def write_auto_report(settings: AutoReport, session: str, report: Report) -> Path:
-    """Writes a session's report into a folder of its name; returns the folder.
-
-    Raises:
-        ReportError: it cannot be written.
-    """
-    # Settings are read at each start, reports written at few.
-    from paddle_ipu.cost_model.report.directory import FORMS, write_directory
-
-    # A name is no path.
-    name = _UNSAFE.sub("_", session).lstrip(".") or "session"
-    folder, number = settings.directory / name, 1
-    while folder.absolute() in _used:
-        number += 1
-        folder = settings.directory / f"{name}-{number}"
-    write_directory(report, folder)
-    _used.add(folder.absolute())
-    _LOG.info(
-        "%s: %s; the IPU Model has no %s",
-        folder, ", ".join(FORMS), ", ".join(settings.not_written),
-    )  # fmt: skip
-    return folder

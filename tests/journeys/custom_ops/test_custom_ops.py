@@ -279,7 +279,9 @@ def test_builds_of_the_same_operators_wait_for_each_other(
 # -- operators of published scripts -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["identity", "checkpointoutput"])
+@pytest.mark.parametrize(
+    "name", ["identity", pytest.param("checkpointoutput", marks=pytest.mark.long)]
+)
 def test_what_passes_a_tensor_on(name: str, operators: Any) -> None:
     # Paddle ends a process that loads two operators of one name, and the example's is one.
     passed_on = checkpoint_output() if name == "checkpointoutput" else operators.identity

@@ -166,6 +166,7 @@ def test_a_model_of_billions_is_planned_in_2_gb(run_python: Callable[..., Any]) 
     assert int(peak) * 1024 < 2e9
 
 
+@pytest.mark.long
 def test_a_refusal_names_what_fills_the_ipu_and_what_helps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

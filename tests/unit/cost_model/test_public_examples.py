@@ -38,6 +38,7 @@ def test_a_public_strategy_has_its_layers_on_its_ipus_and_fits(
     assert found.memory.fits
 
 
+@pytest.mark.long
 def test_conformers_strategy_has_its_encoder_layers_and_global_batch(static_mode: None) -> None:
     found = predicted(BY_NAME["conformer_globalbs_16128_pod16"], "POD16")
     program = found.program
@@ -79,6 +80,7 @@ def test_stages_begin_with_the_layers_that_the_strategy_names(
     assert first == [name.startswith("tf2_unet") and "decoder" in layer for layer in first_layers]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [example.name for example in EXAMPLES if example.splits and example.replicas < 9]
 )
@@ -87,6 +89,7 @@ def test_what_is_trained_in_public_fits(name: str, static_mode: None) -> None:
     assert predicted(example, "POD16" if example.replicas > 1 else "POD4").memory.fits
 
 
+@pytest.mark.long
 def test_kept_is_what_the_strategy_says_and_each_ipu_has_its_share(static_mode: None) -> None:
     four = BY_NAME["pytorch_efficientnet_b4_g16_train_real_pod16"].program()
     kept = [op.outputs[0].dims for op in four.operators if op.checkpoint]

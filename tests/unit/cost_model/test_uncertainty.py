@@ -113,7 +113,7 @@ def test_reports_have_the_interval() -> None:
     told = f"80 % interval {low:,.0f} to {high:,.0f} rows/s, by what is assumed and left out"
     checked = (
         "checked       on published rates of BERT and ResNet-50; those of other networks were "
-        "lower than predicted"
+        "17 to 38 % lower than predicted"
     )
     for shown in (str(report), repr(report)):
         assert shown.splitlines()[2:4] == [told, checked]

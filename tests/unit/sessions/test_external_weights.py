@@ -123,7 +123,11 @@ def test_a_relative_name_is_of_the_working_folder(in_folder: Path) -> None:
     np.testing.assert_array_equal(np.fromfile("weights", np.float32)[:4], _flat(session)[:4])
 
 
-def test_a_file_that_somebody_else_wrote_is_read_and_not_written(tmp_path: Path) -> None:
+def test_a_file_that_somebody_else_wrote_is_read_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # ONNX looks for what it would write over in the folder that the process is in.
+    monkeypatch.chdir(tmp_path)
     program = Linear()
     model = onnx.load_model_from_string(program.builder.getModelProto())
     for tensor in model.graph.initializer:

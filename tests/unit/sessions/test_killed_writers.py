@@ -279,6 +279,7 @@ def test_a_checkpoint_on_a_full_disk(tmp_path: Path, size: int) -> None:
     assert folder.read(Program(), {}, lambda _: None)[0] == 1
 
 
+@pytest.mark.long
 def test_a_model_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
     """``modelToHost`` over the model of an earlier step."""
     path = tmp_path / "m.onnx"
@@ -305,6 +306,7 @@ def test_a_model_whose_writer_is_killed_at_each_moment(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.long
 def test_a_model_in_two_files_whose_writer_is_killed_at_each_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
