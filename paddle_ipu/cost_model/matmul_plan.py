@@ -219,9 +219,12 @@ def _best(
         plans.append(
             _search(product, processor, rate, limit, serial, m, n, turning, sliding=product.sliding)
         )
-    return min(
-        plans, key=lambda plan: (not plan.fits, plan.cycles if plan.fits else plan.temporary)
-    )
+
+    def order(plan: Plan) -> tuple[bool, float]:
+        with_syncs = plan.cycles + processor.sync_cycles * plan.exchanges
+        return not plan.fits, with_syncs if plan.fits else plan.temporary
+
+    return min(plans, key=order)
 
 
 def _search(
