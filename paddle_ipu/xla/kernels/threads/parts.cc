@@ -3,19 +3,30 @@
 #include "threads/parts.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A thread that is done stays awake for so long, after a run that was no longer than so: the next piece of work mostly
+// follows within microseconds. XLA would wake another thread for it, which takes as long as small work does, and often
+// begins on the processor of the thread that waits for it.
+constexpr std::chrono::microseconds kAwake{20}, kShort{200};
 
 // The state of one run, shared by its threads: each takes the next part until none is left.
 struct Run {
   const int64_t parts;
   const std::function<void(int64_t)> take;
+  const std::thread::id caller = std::this_thread::get_id();
+  const Clock::time_point start = Clock::now();
   std::atomic<int64_t> next{0}, done{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;
@@ -51,14 +62,68 @@ struct Run {
   }
 };
 
+// Threads that stay awake, and runs for them: never more runs than threads, and no thread leaves without one while
+// there are any.
+class Awake {
+ public:
+  // Gives a run to one of the threads; false where there is none for it.
+  bool offer(const std::shared_ptr<Run>& run) {
+    if (threads_ == 0) return false;
+    const std::lock_guard<std::mutex> locked(mutex_);
+    if (static_cast<int64_t>(runs_.size()) >= threads_) return false;
+    runs_.push_back(run);
+    offers_ = static_cast<int64_t>(runs_.size());
+    return true;
+  }
+
+  // This thread's next run; null where none is offered in time.
+  std::shared_ptr<Run> wait() {
+    const Clock::time_point end = Clock::now() + kAwake;
+    ++threads_;
+    for (;;) {
+      while (offers_ == 0 && Clock::now() < end) std::this_thread::yield();
+      const std::lock_guard<std::mutex> locked(mutex_);
+      if (runs_.empty() && Clock::now() < end) continue;
+      --threads_;
+      if (runs_.empty()) return nullptr;
+      const std::shared_ptr<Run> run = std::move(runs_.back());
+      runs_.pop_back();
+      offers_ = static_cast<int64_t>(runs_.size());
+      return run;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Run>> runs_;
+  // Read without the mutex, to wait for a change of it.
+  std::atomic<int64_t> threads_{0}, offers_{0};
+};
+
+// Threads of XLA's may wait here while the process ends.
+Awake& awake = *new Awake;
+
+// A task of one of XLA's threads: the parts of a run, and of those that follow soon.
+void work_on(std::shared_ptr<Run> run) {
+  while (run != nullptr) {
+    run->work();
+    // Where XLA has no pool, this is the caller.
+    const bool is_over = run->caller == std::this_thread::get_id() || Clock::now() - run->start > kShort;
+    run.reset();
+    if (!is_over) run = awake.wait();
+  }
+}
+
 }  // namespace
 
 bool take_parts(xla::ffi::ThreadPool& pool, int64_t parts, int64_t threads, std::function<void(int64_t)> take) {
   const auto shared = std::make_shared<Run>(parts, std::move(take));
   try {
-    // A task shares the run, so that a late one finds it still there. Where XLA has no pool, Schedule calls the first
-    // one here, which computes everything.
-    for (int64_t i = 1; i < threads; ++i) pool.Schedule([shared] { shared->work(); });
+    // A thread shares the run, so that a late one finds it still there. Where XLA has no pool, Schedule calls the first
+    // task here, which computes everything.
+    for (int64_t i = 1; i < threads; ++i) {
+      if (!awake.offer(shared)) pool.Schedule([shared] { work_on(shared); });
+    }
   } catch (const std::exception&) {
     // No memory for a task. Other threads may write to the buffers already, so this one computes what remains.
   }
