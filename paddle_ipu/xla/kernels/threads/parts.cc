@@ -16,10 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A thread that is done stays awake for so long, after a run that was no longer than so: the next piece of work mostly
-// follows within microseconds. XLA would wake another thread for it, which takes as long as small work does, and often
-// begins on the processor of the thread that waits for it.
-constexpr std::chrono::microseconds kAwake{20}, kShort{200};
+// A thread that is done within kShort of a run's start stays awake for kAwake: the next piece of work mostly follows
+// within microseconds. XLA would wake another thread for it, which takes as long as small work does, and often begins on
+// the processor of the thread that waits for it. After kTask it is XLA's again, whose own loops need threads, too.
+constexpr std::chrono::microseconds kAwake{20}, kShort{200}, kTask{10000};
+// More are seldom worth their wait: short work is shared by few.
+constexpr int64_t kMostAwake = 8;
 
 // The state of one run, shared by its threads: each takes the next part until none is left.
 struct Run {
@@ -62,7 +64,7 @@ struct Run {
   }
 };
 
-// Threads that stay awake, and runs for them: never more runs than threads, and no thread leaves without one while
+// Threads that stay awake, and runs for them: never more runs than threads, and no thread leaves without a run while
 // there are any.
 class Awake {
  public:
@@ -70,6 +72,7 @@ class Awake {
   bool offer(const std::shared_ptr<Run>& run) {
     if (threads_ == 0) return false;
     const std::lock_guard<std::mutex> locked(mutex_);
+    // A run that the caller has done alone still counts: the thread it was for may have no processor but the caller's.
     if (static_cast<int64_t>(runs_.size()) >= threads_) return false;
     runs_.push_back(run);
     offers_ = static_cast<int64_t>(runs_.size());
@@ -79,21 +82,28 @@ class Awake {
   // This thread's next run; null where none is offered in time.
   std::shared_ptr<Run> wait() {
     const Clock::time_point end = Clock::now() + kAwake;
-    ++threads_;
+    if (++threads_ > kMostAwake) {
+      const std::lock_guard<std::mutex> locked(mutex_);
+      return left();
+    }
     for (;;) {
       while (offers_ == 0 && Clock::now() < end) std::this_thread::yield();
       const std::lock_guard<std::mutex> locked(mutex_);
-      if (runs_.empty() && Clock::now() < end) continue;
-      --threads_;
-      if (runs_.empty()) return nullptr;
-      const std::shared_ptr<Run> run = std::move(runs_.back());
-      runs_.pop_back();
-      offers_ = static_cast<int64_t>(runs_.size());
-      return run;
+      if (!runs_.empty() || Clock::now() >= end) return left();
     }
   }
 
  private:
+  // A thread leaves, with a run if there is one.
+  std::shared_ptr<Run> left() {
+    --threads_;
+    if (runs_.empty()) return nullptr;
+    const std::shared_ptr<Run> run = std::move(runs_.back());
+    runs_.pop_back();
+    offers_ = static_cast<int64_t>(runs_.size());
+    return run;
+  }
+
   std::mutex mutex_;
   std::vector<std::shared_ptr<Run>> runs_;
   // Read without the mutex, to wait for a change of it.
@@ -105,12 +115,13 @@ Awake& awake = *new Awake;
 
 // A task of one of XLA's threads: the parts of a run, and of those that follow soon.
 void work_on(std::shared_ptr<Run> run) {
+  const Clock::time_point end = Clock::now() + kTask;
   while (run != nullptr) {
     run->work();
-    // Where XLA has no pool, this is the caller.
-    const bool is_over = run->caller == std::this_thread::get_id() || Clock::now() - run->start > kShort;
-    run.reset();
-    if (!is_over) run = awake.wait();
+    // The caller itself comes here where XLA has no pool, or late.
+    const Clock::time_point now = Clock::now();
+    const bool stays = run->caller != std::this_thread::get_id() && now - run->start < kShort && now < end;
+    run = stays ? awake.wait() : nullptr;
   }
 }
 
@@ -119,10 +130,10 @@ void work_on(std::shared_ptr<Run> run) {
 bool take_parts(xla::ffi::ThreadPool& pool, int64_t parts, int64_t threads, std::function<void(int64_t)> take) {
   const auto shared = std::make_shared<Run>(parts, std::move(take));
   try {
-    // A thread shares the run, so that a late one finds it still there. Where XLA has no pool, Schedule calls the first
-    // task here, which computes everything.
+    // Each task shares the run, so that a late one finds it still there. Where XLA has no pool, Schedule calls the first
+    // one here, which computes everything.
     for (int64_t i = 1; i < threads; ++i) {
-      if (!awake.offer(shared)) pool.Schedule([shared] { work_on(shared); });
+      if (!awake.offer(shared)) pool.Schedule([shared]() mutable { work_on(std::move(shared)); });
     }
   } catch (const std::exception&) {
     // No memory for a task. Other threads may write to the buffers already, so this one computes what remains.
