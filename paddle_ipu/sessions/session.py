@@ -229,7 +229,7 @@ class Session(SessionRuns, SessionExecutables, SessionReports):
             [of_tensor(anchor) for anchor in self.dataFlow.anchors()],
             checks_floats=bool(options.enableFloatingPointChecks),
             is_replicated=replicas > 1,
-            unstable_softmax=precision.unstable_softmax,
+            precision=precision,
         )
         if updater is None and not writes and self._instances == 1:
             program = rewrite(program, self._paddle.rewritten)

@@ -1,4 +1,4 @@
-"""Which way the work of an inference program goes: oneDNN, a kernel of our own, or XLA.
+"""Which way products and convolutions go: oneDNN, a kernel of our own, or XLA, in which type.
 
 The rules are those of the table that ``benchmarks/kernels.py`` measures; ``benchmarks/README.md``
 has it for AVX-512 and for AVX2.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from paddle_ipu.operating_system import processors
 from paddle_ipu.xla.kernels import library
 from paddle_ipu.xla.kernels.library import Spec
 
@@ -22,6 +23,11 @@ _FEWEST_TILES = 16
 16 / 9 times smaller."""
 _FEWEST_RESULTS = 16
 """With fewer channels of the result most of a vector is padding."""
+
+_FEWEST_NARROW_ROWS = 128
+"""With fewer, a product takes the time of reading the matrix, however fast it multiplies."""
+_NARROW_INSTRUCTIONS = frozenset(("amx_bf16", "avx512_bf16"))
+"""Features of processors that multiply numbers of bfloat16 at twice the rate of float32's."""
 
 
 def fastest(spec: Spec) -> Spec:
@@ -44,3 +50,13 @@ def is_xlas(rows: int, depth: int, columns: int) -> bool:
     if not rows or depth * columns < _LEAST_WEIGHTS:
         return True
     return depth > _LONGEST_ROW_IN_AVX2 and library.lanes() < 16
+
+
+def has_narrow_products(rows: int) -> bool:
+    """Whether the processor multiplies that many rows by a matrix of bfloat16 as they are.
+
+    Their products are exact, and the sums are in float32, as in a product of float32.
+    """
+    return rows >= _FEWEST_NARROW_ROWS and not processors.features().isdisjoint(
+        _NARROW_INSTRUCTIONS
+    )

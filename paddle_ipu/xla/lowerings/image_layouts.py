@@ -1,4 +1,4 @@
-"""Which arrays [N, C, ...] of a training step are there in channels-last layout, too.
+"""Which arrays [N, C, ...] of a step are there in channels-last layout, too.
 
 Convolutions, batch norms and pooling compute in channels-last layout. XLA's CPU backend moves no
 transposes past what stands between them, and their gradients stand there as well. So elementwise
@@ -8,7 +8,7 @@ another operator reads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paddle_ipu.xla.precision.integers import Array
+
 Operand = jax.Array | np.ndarray[Any, Any] | None
 
 ELEMENTWISE = frozenset({
-    "Add", "Clip", "Div", "Elu", "HardSigmoid", "LeakyRelu", "Max", "Min", "Mul", "Relu", "Sigmoid",
-    "Sub", "Sum", "Swish", "Tanh",
+    "Add", "Cast", "Clip", "Div", "Elu", "HardSigmoid", "LeakyRelu", "Max", "Min", "Mul", "Relu",
+    "Sigmoid", "Sub", "Sum", "Swish", "Tanh",
 })  # fmt: skip
 """Operators that do the same in each layout."""
 
@@ -52,6 +54,14 @@ class ImageLayouts:
         turned = first(x)
         self._pairs[id(turned)] = turned, x
         return turned
+
+    def changed(self, x: Array, change: Callable[[Array], Array]) -> Array:
+        """The result of an elementwise `change` of x, in each layout in which x is there."""
+        pair = self._pairs.get(id(x))
+        if pair is None:
+            return change(x)
+        turned = change(pair[1])
+        return x if turned is pair[1] else self.first(jnp.asarray(turned))
 
     def operands(self, operands: Sequence[Operand]) -> Sequence[Operand] | None:
         """An elementwise operator's operands in channels-last layout; None where they are not.

@@ -21,14 +21,15 @@ def convolution(context: LoweringContext, inputs: Inputs, attributes: Attributes
     spec = library.Spec(*attributes["spec"])
     x, weights = (jnp.asarray(value) for value in inputs[:2])
     bias, addend = optional_input(inputs, 2), optional_input(inputs, 3)
+    images = context.images
     out = library.convolved(
         spec,
-        x.transpose(0, 2, 3, 1),
+        images.last(x),
         weights,
         None if bias is None else jnp.reshape(bias, -1),
-        None if addend is None else jnp.asarray(addend).transpose(0, 2, 3, 1),
+        None if addend is None else images.last(jnp.asarray(addend)),
     )
-    return out.transpose(0, 3, 1, 2)
+    return images.first(out)
 
 
 @lowering(REWRITTEN, "MatMul")

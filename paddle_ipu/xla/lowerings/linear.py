@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from paddle_ipu.operating_system import processors
+from paddle_ipu.xla.kernels import ways
 from paddle_ipu.xla.lowerings.arrays import Inputs, Pair, is_floating, optional_input
 from paddle_ipu.xla.lowerings.registry import Attributes, LoweringContext, lowering
 from paddle_ipu.xla.lowerings.residuals import Rematerialization, due, on_cpu, together
@@ -155,9 +155,8 @@ def _has_narrow_products(context: LoweringContext, rows: jax.Array) -> bool:
     """Whether the processor multiplies bfloat16 itself, faster than float32."""
     return (
         list(context.dtypes[:2]) == ["bfloat16"] * 2
-        and rows.shape[0] >= _FEW_ROWS
         and on_cpu()
-        and "amx_bf16" in processors.features()
+        and ways.has_narrow_products(rows.shape[0])
     )
 
 

@@ -13,6 +13,7 @@ from paddle_ipu.popart.annotations import PARTIALS_TYPE
 from paddle_ipu.popart.program import read_by_subgraphs
 from paddle_ipu.popart.schema import schema_of_node
 from paddle_ipu.popart.shape_inference.constants import constant_of
+from paddle_ipu.xla.precision.half import NARROW
 
 STANDARD = ("", "ai.onnx")
 """Domains of ONNX's operators."""
@@ -95,6 +96,12 @@ def static_dims(value: ir.Value | None) -> tuple[int, ...]:
 def is_float32(value: ir.Value | None) -> bool:
     """Whether it is a tensor of float32."""
     return value is not None and value.dtype is ir.DataType.FLOAT
+
+
+def is_computed_in_float32(*values: ir.Value | None) -> bool:
+    """Whether all are tensors of float32, or all of one type that is computed in float32."""
+    kinds = {None if value is None else value.dtype for value in values}
+    return len(kinds) == 1 and kinds <= {ir.DataType.FLOAT, *NARROW}
 
 
 def is_float(array: Any) -> bool:

@@ -44,9 +44,11 @@ def _in_one_pass(context: LoweringContext) -> bool:
     return context.is_half and not context.precision.stable_norms
 
 
-def _per_channel(vector: jax.Array, rank: int) -> jax.Array:
-    """A vector [C] shaped to broadcast against [N, C, ...]."""
-    return jnp.reshape(vector, (1, -1) + (1,) * (rank - 2))
+def _per_channel(vector: jax.Array, rank: int, axis: int = 1) -> jax.Array:
+    """A vector [C] shaped to broadcast against [N, C, ...], or [N, ..., C] with `axis` -1."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return jnp.reshape(vector, shape)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -154,12 +156,14 @@ def _applied(
     mean: jax.Array,
     variance: jax.Array,
     epsilon: float,
+    axis: int = 1,
 ) -> jax.Array:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` by channel, in float32."""
-    wide = x.astype(jnp.float32)
-    mean, variance = _per_channel(mean, x.ndim), _per_channel(variance, x.ndim)
-    normal = (wide - mean) * lax.rsqrt(variance.astype(jnp.float32) + epsilon)
-    return (normal * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)).astype(x.dtype)
+    scale, bias, mean, variance = (
+        _per_channel(vector, x.ndim, axis) for vector in (scale, bias, mean, variance)
+    )
+    normal = (x.astype(jnp.float32) - mean) * lax.rsqrt(variance.astype(jnp.float32) + epsilon)
+    return (normal * scale + bias).astype(x.dtype)
 
 
 def _sum_of_rows(x: jax.Array) -> jax.Array:
@@ -253,7 +257,11 @@ def batch_normalization(
         shapes = [x.shape, *[x.shape[1:]] * 4]
         return tuple(value.reshape(shape) for value, shape in zip(several, shapes, strict=False))
     if context.num_outputs == 1:
-        return _applied(x, scale, bias, old_mean, old_variance, epsilon)
+        own = scale, bias, old_mean, old_variance
+        turned = context.images.operands([x])
+        if turned is None:
+            return _applied(x, *own, epsilon)
+        return context.images.first(_applied(jnp.asarray(turned[0]), *own, epsilon, axis=-1))
     wide = context.images.last(x).astype(jnp.float32)
     y, mean, variance = _over_batch(wide, scale, bias, epsilon, _in_one_pass(context))
     batch_mean = lax.stop_gradient(mean.astype(old_mean.dtype))

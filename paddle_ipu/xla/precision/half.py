@@ -65,7 +65,11 @@ def to_float16(x: jax.Array) -> jax.Array:
 
 def to_bfloat16(x: jax.Array) -> jax.Array:
     """float32 numbers rounded to bfloat16's: to the nearest, ties to even."""
-    return lax.reduce_precision(x, 8, 7)
+    bits = lax.bitcast_convert_type(x, jnp.uint32)
+    nearly_half = jnp.uint32(0x7FFF) + ((bits >> 16) & jnp.uint32(1))
+    near = lax.bitcast_convert_type((bits + nearly_half) & jnp.uint32(0xFFFF0000), jnp.float32)
+    # Added to, the bits of a NaN may become those of a number.
+    return lax.select(lax.ne(x, x), x, near)
 
 
 _ROUND: Mapping[str, Callable[[jax.Array], jax.Array]] = {

@@ -60,7 +60,7 @@ class FuseAttention:
 
     def run(self, program: InferenceGraph, /) -> bool:
         """Nothing where softmax is unstable, as the kernel's is not."""
-        if not program.allows_kernels or program.unstable_softmax:
+        if not program.allows_kernels or program.precision.unstable_softmax:
             return False
         attentions = fuse(program.graph, program.anchors)
         replacement = Replacement(program.graph)

@@ -20,12 +20,16 @@ from paddle_ipu.xla.kernels.library import Spec
 from paddle_ipu.xla.lowerings.node_values import (
     STANDARD,
     gives_its_input,
+    is_computed_in_float32,
     is_float32,
     needed_tensors,
+    partials,
     static_dims,
 )
 from paddle_ipu.xla.lowerings.registry import HostArray
+from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
+from paddle_ipu.xla.rewrites.wide_weights import is_narrow_product
 
 _ACTIVATIONS = {(domain, "Relu") for domain in STANDARD} | {
     ("ai.graphcore", "GeluErf"),
@@ -81,6 +85,7 @@ def fuse(
     weights: Collection[str],
     kept: Collection[str],
     folded: Sequence[FoldedNorm],
+    precision: Precision,
 ) -> list[FusedProduct]:
     """The products of a graph that oneDNN takes; none where it cannot be used.
 
@@ -89,10 +94,12 @@ def fuse(
         weights: those that no run changes and no result shows.
         kept: tensors that are results, or are looked at.
         folded: norms that are in the weights.
+        precision: how half is summed.
     """
     if library.version() is None:
         return []
-    search = _Search(weights, needed_tensors(graph, kept), {norm.result: norm for norm in folded})
+    norms = {norm.result: norm for norm in folded}
+    search = _Search(weights, needed_tensors(graph, kept), norms, precision)
     candidates = (search.of(node) for node in graph)
     return [product for product in candidates if product is not None]
 
@@ -113,6 +120,7 @@ class _Search:
     weights: Collection[str]
     kept: Collection[str]
     folded: Mapping[str, FoldedNorm]
+    precision: Precision
     done: set[str] = field(default_factory=set)
 
     def of(self, node: ir.Node) -> FusedProduct | None:
@@ -124,7 +132,9 @@ class _Search:
             or kernel is None
             or kernel.name not in self.weights
             or len(kernel.uses()) != 1
-            or not all(is_float32(value) for value in (*node.inputs, *node.outputs) if value)
+            or not is_computed_in_float32(*filter(None, (*node.inputs, *node.outputs)))
+            or is_narrow_product(node)
+            or self._is_summed_in_half(node)
         ):
             return None
         work = _convolution(node) if node.op_type == "Conv" else _product(node)
@@ -160,8 +170,19 @@ class _Search:
             packed=packed,
         )
 
+    def _is_summed_in_half(self, node: ir.Node) -> bool:
+        """Whether its partial sums are float16, as the kernels' are not."""
+        settings = self.precision
+        options = {"Conv": settings.half_convolutions, "MatMul": settings.half_matmuls}
+        own = partials(node)
+        in_half = own == "HALF" if own else options[node.op_type]
+        return in_half and node.outputs[0].dtype is ir.DataType.FLOAT16
+
     def _goes_on(self, chain: _Chain, axis: int) -> bool:
-        """Takes the operator that reads the chain's end into it, where that is possible."""
+        """Takes the operator that reads the chain's end into it, where that is possible.
+
+        Nothing is taken behind a product of a half type: each operator's result is rounded to it.
+        """
         end = chain.end
         uses = tuple(end.uses())
         if chain.activation or end.name in self.kept:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from paddle_ipu.xla.precision.settings import Precision
 from paddle_ipu.xla.rewrites.weight_layouts import WeightLayouts
 
 
@@ -20,8 +21,8 @@ class InferenceGraph:
         anchors: tensors that are fetched.
         checks_floats: floating-point checks look at every operator's result.
         is_replicated: JAX runs several replicas in one program, which a custom call cannot join.
-        unstable_softmax: softmax takes exponentials without subtracting the maximum first, as the
-            kernels do not.
+        precision: how half is summed, and whether softmax takes exponentials without subtracting
+            the maximum first, as the kernels do not.
         layouts: how weights are on the device.
     """
 
@@ -30,7 +31,7 @@ class InferenceGraph:
     anchors: Collection[str]
     checks_floats: bool = False
     is_replicated: bool = False
-    unstable_softmax: bool = False
+    precision: Precision = Precision()
     layouts: WeightLayouts = field(default_factory=WeightLayouts)
 
     @property

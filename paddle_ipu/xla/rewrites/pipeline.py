@@ -13,7 +13,12 @@ from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.joined_feeds import JoinFeeds
 from paddle_ipu.xla.rewrites.replacement import copied
 from paddle_ipu.xla.rewrites.slice_pushdown import PushSlices
-from paddle_ipu.xla.rewrites.weight_passes import FoldNorms, FuseProducts, TransposeKernels
+from paddle_ipu.xla.rewrites.weight_passes import (
+    FoldNorms,
+    FuseProducts,
+    TransposeKernels,
+    WidenWeights,
+)
 
 PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
     PushSlices(),
@@ -21,6 +26,7 @@ PIPELINE: tuple[OrderedPass[InferenceGraph], ...] = in_order(
     FoldNorms(),
     FuseAttention(),
     FuseProducts(),
+    WidenWeights(),
     JoinFeeds(),
 )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paddle_ipu.xla.lowerings.registry import Array, HostArray
+from paddle_ipu.xla.precision.half import widened
 from paddle_ipu.xla.rewrites import fused_products, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
@@ -20,12 +21,14 @@ class WeightLayouts:
     Attributes:
         kernels: kernels of convolutions, which are [space, C, M].
         folded: norms that are in the weights.
-        fused: products whose weights are packed.
+        fused: products whose weights are packed, in float32.
+        widened: weights of half types that are float32.
     """
 
     kernels: frozenset[str] = frozenset()
     folded: tuple[FoldedNorm, ...] = ()
     fused: tuple[FusedProduct, ...] = ()
+    widened: frozenset[str] = frozenset()
 
     @property
     def packed(self) -> Mapping[str, FusedProduct]:
@@ -40,7 +43,7 @@ class WeightLayouts:
     @property
     def are_plain(self) -> bool:
         """Whether all weights are as in the model."""
-        return not (self.kernels or self.folded or self.fused)
+        return not (self.kernels or self.folded or self.fused or self.widened)
 
     def shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A weight's shape on the device, given that in the model."""
@@ -48,6 +51,10 @@ class WeightLayouts:
             return (*shape[2:], shape[1], shape[0])
         packed = self.packed.get(name)
         return shape if packed is None else (packed.packed,)
+
+    def dtype(self, name: str, dtype: str) -> str:
+        """A weight's dtype on the device, given that in the model."""
+        return "float32" if name in self.widened or name in self.packed else dtype
 
     def on_device(
         self, weights: Mapping[str, HostArray], model: dict[str, HostArray]
@@ -68,6 +75,8 @@ class WeightLayouts:
                 converted.update(norm.folded(model))
         for name in self.kernels & converted.keys():
             converted[name] = kernel_layout.to_device(converted[name])
+        for name in self.widened & converted.keys():
+            converted[name] = widened(converted[name])
         return converted
 
     def on_host(
@@ -88,6 +97,8 @@ class WeightLayouts:
         for name, product in self.packed.items():
             if name not in self.norms:
                 converted[name] = product.on_host(arrays[name], shapes[name][0])
+        for name in (*self.widened, *self.packed):
+            converted[name] = np.asarray(converted[name]).astype(shapes[name][1], copy=False)
         converted.update((name, model[name]) for name in self.norms)
         return converted
 

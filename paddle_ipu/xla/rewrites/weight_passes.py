@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paddle_ipu.xla.rewrites import folded_norms, fused_products, kernel_layout
+from paddle_ipu.xla.rewrites import folded_norms, fused_products, kernel_layout, wide_weights
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.replacement import Replacement, become
 
@@ -56,7 +56,11 @@ class FuseProducts:
             return False
         layouts = program.layouts
         products = fused_products.fuse(
-            program.graph, program.free_weights, program.anchors, layouts.folded
+            program.graph,
+            program.free_weights,
+            program.anchors,
+            layouts.folded,
+            program.precision,
         )
         replacement = Replacement(program.graph)
         for product in products:
@@ -71,3 +75,18 @@ class FuseProducts:
         kernels = layouts.kernels - {product.kernel for product in products}
         program.layouts = replace(layouts, kernels=kernels, fused=tuple(products))
         return bool(products)
+
+
+class WidenWeights:
+    """Keeps weights of half types in float32, in which operators compute with them."""
+
+    name = "widen_weights"
+    requires = ("products fused",)
+    ensures = ("weights widened",)
+
+    def run(self, program: InferenceGraph, /) -> bool:
+        """Changes the types of weights on the device alone, and no operator."""
+        layouts = program.layouts
+        wide = wide_weights.wide_weights(program.graph, program.free_weights)
+        program.layouts = replace(layouts, widened=wide - layouts.packed.keys())
+        return False

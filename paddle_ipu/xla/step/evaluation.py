@@ -14,6 +14,7 @@ from typing import Protocol
 import jax
 
 from paddle_ipu.xla.lowerings import residuals
+from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import Array
@@ -136,7 +137,7 @@ class Evaluation:
 
         def evaluator(origins: OperandOrigins, side: SideValues) -> segments.Run:
             lower = functools.partial(self._lowering, origins, self._rebindable(large))
-            wrappers = self._wrappers(side, readers, numbers)
+            wrappers = self._wrappers(side, origins.images, readers, numbers)
             if self.backward.stale is not None:
                 reads = StaleReads(self.backward.stale, self.graph.narrow, origins, lower(None))
                 wrappers.append(reads.replaced)
@@ -152,7 +153,11 @@ class Evaluation:
         return evaluator
 
     def _wrappers(
-        self, side: SideValues, readers: Collection[str], numbers: Iterator[int]
+        self,
+        side: SideValues,
+        images: ImageLayouts,
+        readers: Collection[str],
+        numbers: Iterator[int],
     ) -> list[Wrapper]:
         """What is around each node, the outermost first."""
         graph, watch, ends = self.graph, self.backward.watch, self.graph.fusion_ends
@@ -162,7 +167,7 @@ class Evaluation:
             graph.progress and functools.partial(reported, graph.progress, numbers),
             None if side.finite is None else side.finite.observed,
             None if watch is None else watch.of_results,
-            functools.partial(rounded, graph.narrow),
+            functools.partial(rounded, graph.narrow, images),
             None if watch is None else watch.of_operands,
             functools.partial(joint_gradients.joined, readers) if readers else None,
             functools.partial(with_constants, self.training),

@@ -284,7 +284,7 @@ class Executable:
     def _arguments(self) -> tuple[Any, ...]:
         """Shapes and dtypes of what the step takes."""
         weights = {
-            name: _spec(self.program.on_device(name), dtype)
+            name: _spec(self.program.on_device(name), self.program.layouts.dtype(name, dtype))
             for name, (_, dtype) in self.program.weights.items()
         }
         state = {

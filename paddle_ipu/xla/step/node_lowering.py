@@ -139,7 +139,7 @@ class NodeLowering:
         self, node: LoweredNode, context: LoweringContext, operands: Sequence[Operand]
     ) -> Sequence[Array]:
         own, images = node.own(operands), self.origins.images
-        is_elementwise = self.training and node.op_type in image_layouts.ELEMENTWISE
+        is_elementwise = node.op_type in image_layouts.ELEMENTWISE
         turned = images.operands(own) if is_elementwise else None
         made = node.rule(context, own if turned is None else turned, node.attributes)
         results: Sequence[Array] = made if isinstance(made, (tuple, list)) else (made,)

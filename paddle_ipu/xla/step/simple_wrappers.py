@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
@@ -14,6 +15,7 @@ from jax import lax
 
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.popart.wide_integers import check_fits
+from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.lowerings.node import LoweredNode
 from paddle_ipu.xla.lowerings.range_checks import Checks, RangeCheck
 from paddle_ipu.xla.lowerings.registry import Array, Operand
@@ -52,16 +54,22 @@ def reported(
 
 
 def rounded(
-    narrow: Narrow, node: LoweredNode, operands: Sequence[Operand], evaluate: Evaluate
+    narrow: Narrow,
+    images: ImageLayouts,
+    node: LoweredNode,
+    operands: Sequence[Operand],
+    evaluate: Evaluate,
 ) -> Sequence[Array]:
     """Wraps a node: rounds its results, and the gradient that it gives each operand."""
     operands = [
-        None if name is None or operand is None else narrow.operand(name, operand)
+        None
+        if name is None or operand is None
+        else images.changed(operand, functools.partial(narrow.operand, name))
         for name, operand in zip(node.inputs, operands, strict=True)
     ]
     results = evaluate(node, operands)
     return [
-        narrow.result(node.op_type, name, result)
+        images.changed(result, functools.partial(narrow.result, node.op_type, name))
         for name, result in zip(node.outputs, results, strict=False)
     ]
 

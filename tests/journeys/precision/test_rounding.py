@@ -91,6 +91,16 @@ def test_every_bfloat16_is_its_own_rounding() -> None:
     _same(_to_bfloat16(wide[normal]), wide[normal])
 
 
+@pytest.mark.parametrize("function", [half.to_float16, half.to_bfloat16])
+def test_what_several_sums_read_is_computed_and_rounded_once(function: Any) -> None:
+    def step(x: Any) -> Any:
+        near = function(jnp.exp(x))
+        return near.sum(0), (near * near).sum(1), near.max()
+
+    text = _jit(step).lower(np.ones((64, 48), np.float32)).compile().as_text()
+    assert text.count(" exponential(") == 1
+
+
 @pytest.mark.parametrize("function", [half.rounded, half.with_rounded_cotangent])
 def test_cotangents_are_rounded(function: Any) -> None:
     x = np.linspace(-3, 3, 64, dtype=np.float32)

@@ -15,20 +15,25 @@ from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.step.graph import LoweredGraph
 
 BATCH, SIDE, CHANNELS = 2, 12, 8
+_ONNX = {"float32": "FLOAT", "float16": "FLOAT16"}
 
 
-def _network() -> tuple[LoweredGraph, str]:
-    """A residual block between convolutions, gated by channel, and max pooling behind it."""
+def _network(dtype: str = "FLOAT", norms: int = 5) -> tuple[LoweredGraph, str]:
+    """A residual block between convolutions, gated by channel, and max pooling behind it.
+
+    Norms compute in float32, as those of a half program of Paddle's do.
+    """
     builder = Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     onnx = builder.aiOnnx
-    x = builder.addInputTensor("FLOAT", [BATCH, CHANNELS, SIDE, SIDE], "x")
-    kernel = builder.addInputTensor("FLOAT", [CHANNELS, CHANNELS, 3, 3], "kernel")
+    x = builder.addInputTensor(dtype, [BATCH, CHANNELS, SIDE, SIDE], "x")
+    kernel = builder.addInputTensor(dtype, [CHANNELS, CHANNELS, 3, 3], "kernel")
     norm = [builder.addInputTensor("FLOAT", [CHANNELS], f"norm{i}") for i in range(4)]
-    gate = builder.addInputTensor("FLOAT", [BATCH, CHANNELS, 1, 1], "gate")
+    gate = builder.addInputTensor(dtype, [BATCH, CHANNELS, 1, 1], "gate")
+    bias = onnx.cast([norm[1]], dtype)
 
     def convolved(value: str) -> str:
-        out = onnx.conv([value, kernel, norm[1]], pads=[1, 1, 1, 1])
-        return str(onnx.batchnormalization([out, *norm], 5)[0])
+        out = onnx.cast([onnx.conv([value, kernel, bias], pads=[1, 1, 1, 1])], "FLOAT")
+        return str(onnx.cast([onnx.batchnormalization([out, *norm], norms)[0]], dtype))
 
     first = onnx.relu([convolved(x)])
     inner = onnx.mul([convolved(first), gate])
@@ -37,7 +42,7 @@ def _network() -> tuple[LoweredGraph, str]:
     return LoweredGraph(builder.model.graph), str(pooled)
 
 
-def _inputs() -> dict[str, Any]:
+def _inputs(dtype: str = "float32") -> dict[str, Any]:
     random = np.random.default_rng(0)
     vectors = {f"norm{i}": random.uniform(0.5, 2, CHANNELS).astype(np.float32) for i in range(4)}
     shapes = {
@@ -46,13 +51,14 @@ def _inputs() -> dict[str, Any]:
         "gate": (BATCH, CHANNELS, 1, 1),
     }
     drawn = {name: random.standard_normal(s, np.float32) * 0.3 for name, s in shapes.items()}
-    return {**drawn, **vectors}
+    return {**{name: array.astype(dtype) for name, array in drawn.items()}, **vectors}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.skipif(library.version() is None, reason=f"no oneDNN here: {library.why_not()}")
-def test_nothing_between_convolutions_is_transposed() -> None:
-    graph, out = _network()
-    inputs = _inputs()
+def test_nothing_between_convolutions_is_transposed(dtype: str) -> None:
+    graph, out = _network(_ONNX[dtype])
+    inputs = _inputs(dtype)
 
     def total(kernel: Any) -> Any:
         env = graph.evaluate({**inputs, "kernel": kernel}, training=True, key=jax.random.key(0))
@@ -63,6 +69,23 @@ def test_nothing_between_convolutions_is_transposed() -> None:
     turned = re.findall(rf"\[{BATCH},\d+,\d+,\d+\]\S* (?:transpose|copy)\(", text)
     # Nothing but the image, which comes with its channels first.
     assert len(turned) <= 1, turned
+
+
+def test_a_change_is_made_in_the_layout_that_is_there() -> None:
+    images = ImageLayouts()
+    last = jax.numpy.arange(48, dtype=np.float32).reshape(2, 3, 2, 4)
+    there, elsewhere = images.first(last), np.ones((2, 4, 3, 2), np.float32)
+    shapes = []
+
+    def doubled(x: Any) -> Any:
+        shapes.append(x.shape)
+        return 2 * x
+
+    np.testing.assert_array_equal(images.changed(there, doubled), 2 * np.asarray(there))
+    np.testing.assert_array_equal(images.changed(elsewhere, doubled), 2 * elsewhere)
+    assert shapes == [last.shape, elsewhere.shape]
+    assert images.last(images.changed(there, doubled)).shape == last.shape
+    assert images.changed(there, lambda x: x) is there
 
 
 def test_operands_are_there_or_small() -> None:

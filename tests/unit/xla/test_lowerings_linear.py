@@ -82,12 +82,20 @@ def test_a_dense_layer_is_one_product_forward_and_two_backward(lowered: Any) -> 
     assert all(" = f32[20,16]" in line for line in moved), "only x may be transposed"
 
 
-@pytest.mark.parametrize(("rows", "is_narrow"), [(2 * 64, True), (2 * 63, False)])
+@pytest.mark.parametrize(
+    ("rows", "is_narrow", "feature"),
+    [
+        (2 * 64, True, "amx_bf16"),
+        (2 * 64, True, "avx512_bf16"),
+        (2 * 63, False, "avx512_bf16"),
+        (2 * 64, False, "avx512f"),
+    ],
+)
 def test_products_of_bfloat16_by_the_processors_own_instructions(
-    lowered: Any, monkeypatch: pytest.MonkeyPatch, rows: int, is_narrow: bool
+    lowered: Any, monkeypatch: pytest.MonkeyPatch, rows: int, is_narrow: bool, feature: str
 ) -> None:
     """They are no less exact than in float32: each product is, and sums are kept in float32."""
-    monkeypatch.setattr(processors, "features", lambda: {"amx_bf16"})
+    monkeypatch.setattr(processors, "features", lambda: {feature})
     matmul = lowered("MatMul", dtypes=["bfloat16", "bfloat16"])
     x, w, seed = (
         np.asarray(array).astype(ml_dtypes.bfloat16).astype(np.float32)

@@ -1,0 +1,110 @@
+"""Half weights that no run changes are float32 on the device; nobody outside sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from paddle_ipu import popart
+from paddle_ipu.operating_system import processors
+from paddle_ipu.xla.kernels import library
+from tests.unit.xla.inference_sessions import run, session_of
+
+Array = np.ndarray[Any, Any]
+
+ROWS, DEPTH, COLUMNS = 128, 256, 256
+
+
+class Program:
+    """Rows of a table times a matrix, plus a vector; everything is of one half type."""
+
+    def __init__(self, dtype: Any, fetched: bool = False, rows: int = ROWS) -> None:
+        random = np.random.default_rng(0)
+        builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+        onnx = builder.aiOnnx
+        self.ids = random.integers(0, 50, rows).astype(np.int32)
+        self.x = builder.addInputTensor(popart.TensorInfo("INT32", [rows]))
+        shapes = {"table": (50, DEPTH), "matrix": (DEPTH, COLUMNS), "vector": (COLUMNS,)}
+        self.arrays = {n: random.uniform(-1, 1, s).astype(dtype) for n, s in shapes.items()}
+        self.names = {
+            name: builder.addInitializedInputTensor(array, name)
+            for name, array in self.arrays.items()
+        }
+        found = onnx.gather([self.names["table"], self.x])
+        product = onnx.matmul([found, self.names["matrix"]])
+        self.result = str(onnx.cast([onnx.add([product, self.names["vector"]])], "FLOAT"))
+        weights = [self.names["matrix"]] if fetched else []
+        self.session = session_of(builder, [self.result, *weights], weights, constantWeights=False)
+        self.session.prepareDevice()
+        self.session.weightsFromHost()
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """Of the weights on the device."""
+        on_device = self.session._executable.weights
+        return {name: on_device[own].dtype.name for name, own in self.names.items()}
+
+    def run(self) -> Array:
+        return run(self.session, {self.x: self.ids})[self.result]
+
+    def expected(self) -> Array:
+        """Computed in float64, each result rounded."""
+        table, matrix, vector = (a.astype(np.float64) for a in self.arrays.values())
+        dtype = self.arrays["table"].dtype
+        product = (table[self.ids] @ matrix).astype(np.float32).astype(dtype)
+        return (product.astype(np.float32) + vector).astype(dtype).astype(np.float32)
+
+
+def _check(program: Program) -> None:
+    found, expected = program.run(), program.expected()
+    # Sums in float32 may round to the neighbour.
+    assert np.mean(found != expected) < 0.02
+    assert np.abs(found - expected).max() <= 2 * np.abs(expected).max() * float(
+        ml_dtypes.finfo(program.arrays["table"].dtype).eps
+    )
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_results_and_weights_are_those_of_the_model(
+    dtype: Any, has_kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processors, "features", frozenset)
+    if not has_kernels:
+        monkeypatch.setattr(library, "version", lambda: None)
+    program = Program(dtype)
+    assert program.dtypes == {
+        "table": np.dtype(dtype).name,
+        "matrix": "float32",
+        "vector": "float32",
+    }
+    _check(program)
+    program.arrays = {name: (-array).astype(dtype) for name, array in program.arrays.items()}
+    new = {program.names[name]: array for name, array in program.arrays.items()}
+    program.session.writeWeights(popart.PyWeightsIO(dict(new)))
+    program.session.weightsFromHost()
+    _check(program)
+    program.session.weightsToHost()
+    read = {name: np.empty_like(array) for name, array in new.items()}
+    program.session.readWeights(popart.PyWeightsIO(read))
+    for name, array in new.items():
+        np.testing.assert_array_equal(read[name], array)
+
+
+def test_a_fetched_weight_stays_as_it_is() -> None:
+    program = Program(np.float16, fetched=True)
+    assert program.dtypes["matrix"] == "float16"
+    _check(program)
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(128, "bfloat16"), (127, "float32")])
+def test_what_the_processor_multiplies_in_bfloat16_stays_so(
+    rows: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processors, "features", lambda: {"avx512_bf16"})
+    program = Program(ml_dtypes.bfloat16, rows=rows)
+    assert program.dtypes == {"table": "bfloat16", "matrix": dtype, "vector": "float32"}
+    _check(program)
