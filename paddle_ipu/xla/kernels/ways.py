@@ -1,7 +1,7 @@
 """Which way products and convolutions go: oneDNN, a kernel of our own, or XLA, in which type.
 
-The rules are those of the table that ``benchmarks/kernels.py`` measures; ``benchmarks/README.md``
-has it for AVX-512 and for AVX2.
+The rules are those of the table that ``benchmarks/kernels.py`` measures, that of bfloat16 excepted,
+which ``benchmarks/training_modes.py`` does; ``benchmarks/README.md`` has them for AVX-512 and AVX2.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 To the nearest as NumPy casts, or with stochastic rounding (``stochastic.py``) to either side.
 Inside a step a FLOAT16 or BFLOAT16 tensor is a float32 array of numbers of that type only.
-Weights, feeds and anchors are arrays of the type itself. The gradient of a half tensor is half as
-well, so the derivative of rounding is rounding.
+Feeds and anchors are arrays of the type itself, and so are weights that runs change. The gradient
+of a half tensor is half as well, so the derivative of rounding is rounding.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def to_float16(x: jax.Array) -> jax.Array:
 
 def to_bfloat16(x: jax.Array) -> jax.Array:
     """float32 numbers rounded to bfloat16's: to the nearest, ties to even."""
+    # As to_float16, an operation of several operands; that of one would be ``reduce_precision``.
     bits = lax.bitcast_convert_type(x, jnp.uint32)
     nearly_half = jnp.uint32(0x7FFF) + ((bits >> 16) & jnp.uint32(1))
     near = lax.bitcast_convert_type((bits + nearly_half) & jnp.uint32(0xFFFF0000), jnp.float32)

@@ -179,11 +179,11 @@ class _Search:
         return in_half and node.outputs[0].dtype is ir.DataType.FLOAT16
 
     def _goes_on(self, chain: _Chain, axis: int) -> bool:
-        """Takes the operator that reads the chain's end into it, where that is possible.
-
-        Nothing is taken behind a product of a half type: each operator's result is rounded to it.
-        """
+        """Takes the operator that reads the chain's end into it, where that is possible."""
         end = chain.end
+        if not is_float32(end):
+            # Each operator's result is rounded to half.
+            return False
         uses = tuple(end.uses())
         if chain.activation or end.name in self.kept:
             return False

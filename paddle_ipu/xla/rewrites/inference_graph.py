@@ -41,5 +41,5 @@ class InferenceGraph:
 
     @property
     def free_weights(self) -> set[str]:
-        """Weights that are not fetched, which may have any layout on the device."""
+        """Weights that are not fetched, which may have any layout and type on the device."""
         return {*self.weights} - {*self.anchors}

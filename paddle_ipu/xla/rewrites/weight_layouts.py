@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from paddle_ipu.xla.lowerings.registry import Array, HostArray
-from paddle_ipu.xla.precision.half import widened
 from paddle_ipu.xla.rewrites import fused_products, kernel_layout
 from paddle_ipu.xla.rewrites.folded_norms import FoldedNorm
 from paddle_ipu.xla.rewrites.fused_products import FusedProduct
@@ -59,7 +58,7 @@ class WeightLayouts:
     def on_device(
         self, weights: Mapping[str, HostArray], model: dict[str, HostArray]
     ) -> dict[str, HostArray]:
-        """Weights as the device has them, but for the packing, given the model's.
+        """Weights as the device has them, but for packing and widening, given the model's.
 
         Args:
             weights: those that are copied to the device.
@@ -75,8 +74,6 @@ class WeightLayouts:
                 converted.update(norm.folded(model))
         for name in self.kernels & converted.keys():
             converted[name] = kernel_layout.to_device(converted[name])
-        for name in self.widened & converted.keys():
-            converted[name] = widened(converted[name])
         return converted
 
     def on_host(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paddle_ipu.xla.lowerings.residuals import on_cpu
 from paddle_ipu.xla.rewrites import folded_norms, fused_products, kernel_layout, wide_weights
 from paddle_ipu.xla.rewrites.inference_graph import InferenceGraph
 from paddle_ipu.xla.rewrites.replacement import Replacement, become
@@ -85,7 +86,12 @@ class WidenWeights:
     ensures = ("weights widened",)
 
     def run(self, program: InferenceGraph, /) -> bool:
-        """Changes the types of weights on the device alone, and no operator."""
+        """Changes the types of weights on the device alone, and no operator.
+
+        Nothing on accelerators, whose products read half numbers as they are.
+        """
+        if not on_cpu():
+            return False
         layouts = program.layouts
         wide = wide_weights.wide_weights(program.graph, program.free_weights)
         program.layouts = replace(layouts, widened=wide - layouts.packed.keys())

@@ -50,5 +50,9 @@ def is_narrow_product(node: ir.Node) -> bool:
 
 
 def _reads_it_narrow(node: ir.Node, index: int) -> bool:
-    looks_up = node.op_type == "Gather" and node.domain in STANDARD and index == 0
+    if node.domain not in STANDARD:
+        return False
+    if node.op_type == "Transpose":
+        return all(_reads_it_narrow(use.node, use.idx) for use in node.outputs[0].uses())
+    looks_up = node.op_type == "Gather" and index == 0
     return looks_up or (index == 1 and is_narrow_product(node))

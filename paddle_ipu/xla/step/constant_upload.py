@@ -1,9 +1,10 @@
-"""Weights that no run changes on the device: copied or packed by threads, in one block."""
+"""Weights that no run changes on the device: copied, widened or packed by threads, in a block."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,22 +16,24 @@ from paddle_ipu.xla.step import memory
 
 
 def put(
-    weights: Mapping[str, HostArray], packed: Mapping[str, FusedProduct]
+    weights: Mapping[str, HostArray],
+    packed: Mapping[str, FusedProduct],
+    widened: Collection[str] = (),
 ) -> dict[str, jax.Array]:
     """The weights on the device, in memory that is theirs alone.
 
     Args:
         weights: name -> array as a run takes it, or as a model has it where it is packed.
         packed: the products, by their kernels, that read packed weights.
+        widened: weights of half types that become float32.
     """
-    arrays = memory.allocate(
-        {
-            name: ((packed[name].packed,), np.dtype(np.float32))
-            if name in packed
-            else (array.shape, array.dtype)
-            for name, array in weights.items()
-        }
-    )
+
+    def kind(name: str, array: HostArray) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        if name in packed:
+            return (packed[name].packed,), np.dtype(np.float32)
+        return array.shape, np.dtype(np.float32) if name in widened else array.dtype
+
+    arrays = memory.allocate({name: kind(name, array) for name, array in weights.items()})
 
     def write(name: str) -> None:
         if name in packed:

@@ -161,6 +161,9 @@ class Evaluation:
     ) -> list[Wrapper]:
         """What is around each node, the outermost first."""
         graph, watch, ends = self.graph, self.backward.watch, self.graph.fusion_ends
+        if graph.settings.precision.stochastic_rounding:
+            # Bits are drawn by an element's place, which a layout that happens to be there moves.
+            images = ImageLayouts()
         wrappers: list[Wrapper | None] = [
             functools.partial(tapped, side.taps) if side.taps else None,
             functools.partial(fusion_limits.kept_apart, ends) if ends else None,

@@ -116,7 +116,8 @@ class Executable:
         }
         with self._integers():
             if self._leaves_weights(self._step):
-                self.weights.update(constant_upload.put(whole, packed))
+                wide = self.program.layouts.widened
+                self.weights.update(constant_upload.put(whole, packed, wide))
             else:
                 self.weights.update((name, owned(array)) for name, array in whole.items())
         for name, array in state.items():
@@ -135,7 +136,9 @@ class Executable:
             array, held = other.weights.get(name), self.weights.get(own)
             if array is None or held is None or not layouts.are_alike(own, others, name):
                 continue
-            if (array.shape, array.dtype) == (held.shape, held.dtype):
+            if self.program.weights[own] == other.program.weights[name] and (
+                (array.shape, array.dtype) == (held.shape, held.dtype)
+            ):
                 self.weights[own] = array
                 if own in self._model_weights:
                     self._model_weights[own] = other._model_weights[name]

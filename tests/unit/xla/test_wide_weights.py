@@ -11,7 +11,7 @@ import pytest
 from paddle_ipu import popart
 from paddle_ipu.operating_system import processors
 from paddle_ipu.xla.kernels import library
-from tests.unit.xla.inference_sessions import run, session_of
+from tests.unit.xla.inference_sessions import chosen, run, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -108,3 +108,59 @@ def test_what_the_processor_multiplies_in_bfloat16_stays_so(
     program = Program(ml_dtypes.bfloat16, rows=rows)
     assert program.dtypes == {"table": "bfloat16", "matrix": dtype, "vector": "float32"}
     _check(program)
+
+
+def test_weights_of_another_type_are_not_shared() -> None:
+    """On the device both are float32; the half program's are numbers of half."""
+    half, single = Program(np.float16), Program(np.float32)
+    half.session.shareWeights(
+        single.session, {half.names[name]: single.names[name] for name in half.names}
+    )
+    _check(half)
+
+
+@pytest.mark.parametrize("setting", ["partialsTypeMatMuls", "convolutionOptions"])
+def test_products_that_are_summed_in_half_have_no_kernel(setting: str) -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    onnx = builder.aiOnnx
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [4, DEPTH]))
+    image = builder.addInputTensor(popart.TensorInfo("FLOAT16", [1, 16, 6, 6]))
+    matrix = builder.addInitializedInputTensor(np.ones([DEPTH, COLUMNS], np.float16))
+    kernel = builder.addInitializedInputTensor(np.ones([16, 16, 3, 3], np.float16))
+    results = [onnx.matmul([x, matrix]), onnx.conv([image, kernel])]
+    value: Any = "half" if setting == "partialsTypeMatMuls" else {"partialsType": "half"}
+    session = session_of(builder, results, **{setting: value})
+    fused = [product.kernel for product in session._executable.program.layouts.fused]
+    assert fused == (
+        []
+        if library.version() is None
+        else [kernel if setting == "partialsTypeMatMuls" else matrix]
+    )
+
+
+def test_a_matrix_that_is_read_turned_stays_bfloat16_where_it_is_multiplied_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processors, "features", lambda: {"avx512_bf16"})
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    x = builder.addInputTensor(popart.TensorInfo("BFLOAT16", [ROWS, DEPTH]))
+    table = builder.addInitializedInputTensor(np.ones([50, DEPTH], ml_dtypes.bfloat16))
+    turned = builder.aiOnnx.transpose([table], [1, 0])
+    session = session_of(builder, [builder.aiOnnx.matmul([x, turned])])
+    assert not session._executable.program.layouts.widened
+
+
+def test_weights_that_a_branch_reads_are_widened() -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    values = np.linspace(-1, 1, 8, dtype=np.float16)
+    weight = builder.addInitializedInputTensor(values)
+    result = chosen(
+        builder, True, lambda onnx: onnx.mul([weight, weight]), lambda onnx: onnx.neg([weight])
+    )
+    session = session_of(builder, [result])
+    assert session._executable.program.layouts.widened == {weight}
+    session.prepareDevice()
+    session.weightsFromHost()
+    found = run(session, {})[result]
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found, values * values)
