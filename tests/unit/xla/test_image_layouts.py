@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -124,6 +125,21 @@ def test_inference_in_half_transposes_its_images_alone(monkeypatch: pytest.Monke
         np.testing.assert_allclose(
             found.astype(np.float64), expected.astype(np.float64), rtol=0, atol=4e-3
         )
+
+
+def test_an_operator_of_the_user_gets_images_as_the_graph_has_them() -> None:
+    """Also one whose name is that of an elementwise operator."""
+    builder = Builder(opsets={"ai.onnx": 11})
+    x = builder.addInputTensor("FLOAT", [BATCH, CHANNELS, 4, 6], "x")
+    pooled = builder.aiOnnx.maxpool([x], 1, [1, 1])[0]
+    result = str(builder.aiOnnx.max([pooled]))
+    graph = LoweredGraph(builder.model.graph)
+    graph.nodes[-1] = replace(
+        graph.nodes[-1], domain="custom.ops", rule=lambda _, inputs, __: inputs[0].max(1)
+    )
+    image = np.random.default_rng(0).normal(size=(BATCH, CHANNELS, 4, 6)).astype(np.float32)
+    found = graph.evaluate({"x": image}, training=False, key=jax.random.key(0))[result]
+    np.testing.assert_array_equal(found, image.max(1))
 
 
 def test_a_change_is_made_in_the_layout_that_is_there() -> None:
