@@ -164,3 +164,45 @@ def test_weights_that_a_branch_reads_are_widened() -> None:
     found = run(session, {})[result]
     assert found.dtype == np.float16
     np.testing.assert_array_equal(found, values * values)
+
+
+def test_kernels_of_convolutions_are_turned_and_widened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "version", lambda: None)
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    image = builder.addInputTensor(popart.TensorInfo("FLOAT16", [1, 4, 3, 3]))
+    values = np.random.default_rng(0).uniform(-1, 1, (6, 4, 3, 2)).astype(np.float16)
+    kernel = builder.addInitializedInputTensor(values, "kernel")
+    result = str(builder.aiOnnx.conv([image, kernel]))
+    session = session_of(builder, [result], constantWeights=False)
+    session.prepareDevice()
+    session.weightsFromHost()
+    on_device = session._executable.weights[kernel]
+    assert (on_device.shape, on_device.dtype) == ((3, 2, 4, 6), np.float32)
+    data = np.random.default_rng(1).uniform(-1, 1, (1, 4, 3, 3)).astype(np.float16)
+    found = run(session, {image: data})[result]
+    wide, windows = values.astype(np.float64), data.astype(np.float64)
+    for column in range(2):
+        expected = np.einsum("chw,mchw->m", windows[0, :, :, column : column + 2], wide)
+        np.testing.assert_allclose(found[0, :, 0, column], expected, rtol=2e-3, atol=1e-3)
+    session.weightsToHost()
+    read = np.empty_like(values)
+    session.readWeights(popart.PyWeightsIO({kernel: read}))
+    np.testing.assert_array_equal(read, values)
+
+
+def test_replicas_share_what_is_widened() -> None:
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [4, 8]))
+    values = np.random.default_rng(0).uniform(-1, 1, (8, 8)).astype(np.float16)
+    matrix = builder.addInitializedInputTensor(values, "matrix")
+    result = str(builder.aiOnnx.matmul([x, matrix]))
+    session = session_of(
+        builder, [result], replicas=2, enableReplicatedGraphs=True, replicatedGraphCount=2
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    assert session._executable.weights[matrix].dtype == np.float32
+    data = np.random.default_rng(1).uniform(-1, 1, (2, 4, 8)).astype(np.float16)
+    found = run(session, {x: data})[result]
+    expected = data.astype(np.float64) @ values.astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-3)
