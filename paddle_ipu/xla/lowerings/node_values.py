@@ -18,6 +18,9 @@ from paddle_ipu.xla.precision.half import NARROW
 STANDARD = ("", "ai.onnx")
 """Domains of ONNX's operators."""
 
+POPARTS = (*STANDARD, "ai.graphcore")
+"""Domains of PopART's operators: ONNX's and its own."""
+
 ATTRIBUTES = "paddle_ipu.attributes"
 """Where the ``meta`` of a node that a pass has made has attributes that are no ONNX values."""
 

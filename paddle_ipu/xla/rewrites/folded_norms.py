@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from paddle_ipu.xla.lowerings.node_values import STANDARD, is_float32, needed_tensors, static_dims
+from paddle_ipu.xla.lowerings.node_values import (
+    POPARTS,
+    STANDARD,
+    is_float32,
+    needed_tensors,
+    static_dims,
+)
 from paddle_ipu.xla.lowerings.normalization import folded_whole, folded_without_bias
 from paddle_ipu.xla.lowerings.registry import REWRITTEN, HostArray, lowering
-
-_NORM = (*STANDARD, "ai.graphcore")
 
 lowering(REWRITTEN, "FoldedNorm")(folded_whole)
 lowering(REWRITTEN, "FoldedNormBias")(folded_without_bias)
@@ -96,7 +100,7 @@ class _Search:
     kept: Collection[str]
 
     def of(self, node: ir.Node) -> FoldedNorm | None:
-        if node.op_type != "BatchNormalization" or node.domain not in _NORM:
+        if node.op_type != "BatchNormalization" or node.domain not in POPARTS:
             return None
         names = [str(value.name) for value in node.inputs if value is not None]
         if (

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from paddle_ipu.popart.operand_ranges import OperandRange
 from paddle_ipu.xla.lowerings import image_layouts
 from paddle_ipu.xla.lowerings.node import LoweredNode
-from paddle_ipu.xla.lowerings.node_values import STANDARD
+from paddle_ipu.xla.lowerings.node_values import POPARTS
 from paddle_ipu.xla.lowerings.range_checks import Checks
 from paddle_ipu.xla.lowerings.registry import (
     Array,
@@ -140,8 +140,7 @@ class NodeLowering:
         self, node: LoweredNode, context: LoweringContext, operands: Sequence[Operand]
     ) -> Sequence[Array]:
         own, images = node.own(operands), self.origins.images
-        is_own = node.domain in (*STANDARD, "ai.graphcore")
-        is_elementwise = is_own and node.op_type in image_layouts.ELEMENTWISE
+        is_elementwise = node.domain in POPARTS and node.op_type in image_layouts.ELEMENTWISE
         turned = images.operands(own) if is_elementwise else None
         made = node.rule(context, own if turned is None else turned, node.attributes)
         results: Sequence[Array] = made if isinstance(made, (tuple, list)) else (made,)

@@ -17,6 +17,10 @@ from paddle_ipu.xla.lowerings.image_layouts import ImageLayouts
 from paddle_ipu.xla.step.graph import LoweredGraph
 from tests.unit.xla.inference_sessions import run, session_of
 
+needs_onednn = pytest.mark.skipif(
+    library.version() is None, reason=f"no oneDNN here: {library.why_not()}"
+)
+
 BATCH, SIDE, CHANNELS = 2, 12, 8
 _ONNX = {"float32": "FLOAT", "float16": "FLOAT16"}
 
@@ -58,7 +62,7 @@ def _inputs(dtype: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.skipif(library.version() is None, reason=f"no oneDNN here: {library.why_not()}")
+@needs_onednn
 def test_nothing_between_convolutions_is_transposed(dtype: str) -> None:
     graph, out = _network(_ONNX[dtype])
     inputs = _inputs(dtype)
@@ -111,7 +115,7 @@ class Inference:
         return str(executable._lowered_for(None, executable._step).compile().as_text())
 
 
-@pytest.mark.skipif(library.version() is None, reason=f"no oneDNN here: {library.why_not()}")
+@needs_onednn
 def test_inference_in_half_transposes_its_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     by_kernels = Inference()
     text = by_kernels.text()
